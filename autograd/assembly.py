@@ -12,7 +12,7 @@ from .core.catalogue import fill
 from .core.dispatch_table import table
 from .derived.custom_op import applied
 from .derived.function_vmap import apply_batched
-from .derived.fused_jvp import apply_jointly
+from .derived.fused_jvp import apply_with_jvp
 from .forward_mode.tangents import propagate
 from .methods.surface import Surface
 from .mutation.orphaned_views import follow_change
@@ -32,7 +32,7 @@ def assemble() -> None:
     table.forward_op = propagate
     table.registered_op = applied
     table.batched_function = apply_batched
-    table.forward_function = apply_jointly
+    table.forward_function = apply_with_jvp
     follow_changes(follow_change)
     _give_methods()
     offer_saved_attributes(get_op(name) for name in list_ops())

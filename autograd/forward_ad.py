@@ -102,10 +102,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             raise TypeError(f"expected {name} to be a tensor, got {type(given).__name__}")
         if given.dtype.kind not in "fc":
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {given.dtype}")
-    return dual(current, tensor, tangent)
+    return dual_at_level(current, tensor, tangent)
 
 
-def dual(level: TangentLevel, tensor: Tensor, tangent: Tensor) -> Tensor:
+def dual_at_level(level: TangentLevel, tensor: Tensor, tangent: Tensor) -> Tensor:
     """Return a view of a tensor that carries a tangent at a level.
 
     Raises:
@@ -148,10 +148,10 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"unpack_dual: expected a tensor, got {type(tensor).__name__}")
     current = _checked(level)
-    return UnpackedDualTensor(tensor, None) if current is None else unpacked(current, tensor)
+    return UnpackedDualTensor(tensor, None) if current is None else unpack_at_level(current, tensor)
 
 
-def unpacked(level: TangentLevel, tensor: Tensor) -> UnpackedDualTensor:
+def unpack_at_level(level: TangentLevel, tensor: Tensor) -> UnpackedDualTensor:
     """Return the primal and the tangent of a tensor at a level; what it carries of levels outside stays on both."""
     with active_levels(state.forward[: state.forward.index(level)]):
         return UnpackedDualTensor(ops.view(tensor, tensor.shape), level.of(tensor))

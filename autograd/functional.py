@@ -16,7 +16,7 @@ from .core.modes import enable_grad
 from .engine.engine import grad
 from .tensor.tangent_levels import share_tangents
 from .tensor.tensor import Tensor
-from .transforms.common import Aliases
+from .transforms.common import InputAliases
 from .transforms.jacobian import along_basis, jacfwd, one_by_one
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -64,7 +64,7 @@ def _vectors(v: Any, like: Tensors, name: str) -> Tensors:
     return given
 
 
-class _Run:
+class _Evaluation:
     """A function run on aliases of its inputs, for the derivatives to be taken of it.
 
     Attributes:
@@ -74,7 +74,7 @@ class _Run:
 
     def __init__(self, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, name: str) -> None:
         given, self.many_inputs = _as_tuple(inputs, "inputs", name)
-        aliases = Aliases()
+        aliases = InputAliases()
         self._create_graph = create_graph
         self._strict = strict
         self.inputs = tuple([aliases.of(t if create_graph else share_tangents(t, t.detach())) for t in given])
@@ -158,7 +158,7 @@ def vjp(
         RuntimeError: `v` does not fit; or, if `strict`, an independence.
         TypeError: something else than tensors.
     """
-    run = _Run(func, inputs, create_graph, strict, "vjp")
+    run = _Evaluation(func, inputs, create_graph, strict, "vjp")
     vectors = _vectors(v, run.outputs, "the user-provided function returns")
     found = run.pulled(run.outputs, vectors, run.inputs, create_graph)
     return run.result(), run.finished(run.filled(found, run.inputs, _INDEPENDENT), run.many_inputs)
@@ -171,14 +171,16 @@ def jvp(
 
     It differentiates a backward, so that Functions need no jvp; `raygrad.func.jvp` uses forward mode.
     """
-    run = _Run(func, inputs, create_graph, strict, "jvp")
+    run = _Evaluation(func, inputs, create_graph, strict, "jvp")
     vectors = _vectors(v, run.inputs, "the input to the user-provided function is")
     return run.result(), run.finished(
         _pushed(run, run.outputs, vectors, create_graph, "Output {} is independent of the inputs."), run.many_outputs
     )
 
 
-def _pushed(run: _Run, outputs: Sequence[Tensor], vectors: Tensors, create_graph: bool, what: str) -> list[Tensor]:
+def _pushed(
+    run: _Evaluation, outputs: Sequence[Tensor], vectors: Tensors, create_graph: bool, what: str
+) -> list[Tensor]:
     """Return the derivative of outputs along vectors: of what pulls gradients u back, the derivative by u."""
     seeds = tuple([ops.zeros_as(output).detach() for output in outputs])
     for seed in seeds:
@@ -211,9 +213,9 @@ def hvp(
 
 def _gradient(
     func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, name: str
-) -> tuple[_Run, list[Tensor], Tensors]:
+) -> tuple[_Evaluation, list[Tensor], Tensors]:
     """Run a scalar function; return that run, its gradient with its graph, and the checked vectors."""
-    run = _Run(func, inputs, create_graph, strict, name)
+    run = _Evaluation(func, inputs, create_graph, strict, name)
     output = run.scalar(name)
     found = run.pulled((output,), (ops.ones_as(output),), run.inputs, True)
     gradient = run.filled(found, run.inputs, _INDEPENDENT)
@@ -250,7 +252,7 @@ def jacobian(
     _check_strategy(strategy, create_graph, strict, vectorize)
     if strategy == "forward-mode":
         return _by_columns(func, inputs)
-    run = _Run(func, inputs, create_graph, strict, "jacobian")
+    run = _Evaluation(func, inputs, create_graph, strict, "jacobian")
     rows: list[Any] = []
     for index, output in enumerate(run.outputs):
         what = f"Output {index} of the user-provided function is independent of input {{}}."
@@ -304,7 +306,7 @@ def hessian(
     given, several = _as_tuple(inputs, "inputs", "hessian")
 
     def gradient(*tensors: Tensor) -> Any:
-        run = _Run(func, tensors, True, strict, "hessian")
+        run = _Evaluation(func, tensors, True, strict, "hessian")
         output = run.scalar("hessian")
         found = run.pulled((output,), (ops.ones_as(output),), run.inputs, True)
         shaped = run.filled(found, run.inputs, _INDEPENDENT)

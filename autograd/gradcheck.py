@@ -13,8 +13,8 @@ import numpy as np
 from raygrad.errors import GradcheckError as GradcheckError
 
 from .check import mode_checks as modes
-from .check.backward_checks import RANDOM_SEED, Check
-from .check.jacobians import Outputs, Run, as_tensors, beside, differentiable
+from .check.backward_checks import RANDOM_SEED, GradientCheck
+from .check.jacobians import CheckedOutputs, Run, as_tensor_like, as_tensors, differentiable
 from .engine.engine import grad
 from .tensor.tensor import Tensor
 
@@ -72,10 +72,10 @@ def gradcheck(
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
     )
     arguments: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    check = Check(func, arguments, eps, atol, rtol, nondet_tol, fast_mode)
+    check = GradientCheck(func, arguments, eps, atol, rtol, nondet_tol, fast_mode)
     try:
         check.inputs_fit()
-        outputs = Outputs.of(func(*arguments))
+        outputs = CheckedOutputs.of(func(*arguments))
         if not outputs.positions:
             check.constant()
             return True
@@ -184,4 +184,4 @@ def _random_gradient(output: Tensor, gaps: bool) -> Tensor:
     if output.dtype.kind == "c":
         values = values + 1j * rng.uniform(-1, 1, shape)
     values = np.asarray(values, output.dtype)
-    return beside(values[..., 0] if gaps else values, output).requires_grad_()
+    return as_tensor_like(values[..., 0] if gaps else values, output).requires_grad_()

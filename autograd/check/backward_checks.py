@@ -23,13 +23,13 @@ from ..functions.function import Function
 from ..tensor.tensor import Tensor
 from . import check_report as report
 from . import jacobians
-from .jacobians import Array, Outputs, Run, as_tensors, differentiable
+from .jacobians import Array, CheckedOutputs, Run, as_tensors, differentiable
 
 RANDOM_SEED = 17
 """Of a generator made anew for each check: a check is repeatable, and takes nothing from the program's numbers."""
 
 
-class Undefined(Function):
+class UndefinedGrad(Function):
     """Hands its input on, and keeps its gradient to itself."""
 
     @staticmethod
@@ -42,7 +42,7 @@ class Undefined(Function):
 
 
 @dataclass(frozen=True)
-class Check:
+class GradientCheck:
     """One function at one point, with the tolerances."""
 
     func: Run
@@ -89,7 +89,7 @@ class Check:
 
     def constant(self) -> None:
         """Check that a function without differentiable outputs does not change with its inputs (GC-09)."""
-        outputs = Outputs.of(self.func(*self.inputs), every=True)
+        outputs = CheckedOutputs.of(self.func(*self.inputs), every=True)
         if not outputs.positions:
             return
         for index in self.wanted:
@@ -103,7 +103,7 @@ class Check:
     def backward(self, check_dtypes: bool, check_undefined: bool) -> None:
         """Compare backward with differences, and with itself run again (GC-03, GC-05)."""
         result = self.func(*self.inputs)
-        outputs = Outputs.of(result)
+        outputs = CheckedOutputs.of(result)
         picked = outputs.picked(result)
         for place, output in enumerate(picked):
             try:
@@ -116,7 +116,7 @@ class Check:
                     raise GradcheckError(report.undefined_fails(others, error), "undefined gradients") from error
                 raise
 
-    def _backward_of(self, outputs: Outputs, place: int, output: Tensor, check_dtypes: bool) -> None:
+    def _backward_of(self, outputs: CheckedOutputs, place: int, output: Tensor, check_dtypes: bool) -> None:
         tensors = [self.inputs[i] for i in self.wanted]
         if check_dtypes:
             self._dtypes(place, output, tensors)
@@ -140,7 +140,7 @@ class Check:
                 raise GradcheckError(report.dtype_differs(place, index, gradient.dtype, tensor.dtype), "dtype")
 
     def _compare_slowly(
-        self, outputs: Outputs, place: int, output: Tensor, tensors: Sequence[Tensor], name: str
+        self, outputs: CheckedOutputs, place: int, output: Tensor, tensors: Sequence[Tensor], name: str
     ) -> None:
         first = jacobians.analytical(output, tensors, name)
         self._repeats(place, first, jacobians.analytical(output, tensors, name))
@@ -150,7 +150,9 @@ class Check:
                 at = self.place(outputs, place, index, name)
                 raise GradcheckError(report.mismatch(at, expected, found, self.rtol, self.atol), "formula")
 
-    def _compare_fast(self, outputs: Outputs, place: int, output: Tensor, tensors: Sequence[Tensor], name: str) -> None:
+    def _compare_fast(
+        self, outputs: CheckedOutputs, place: int, output: Tensor, tensors: Sequence[Tensor], name: str
+    ) -> None:
         """Compare `v @ J @ u` for random u and v: of the Jacobian no more than that is computed."""
         rng = np.random.default_rng(RANDOM_SEED)
         weights = unit(rng, output.shape)
@@ -169,7 +171,7 @@ class Check:
             self._fits(outputs, place, index, name, expected, (found * along).sum(), weights.sum() * along.sum())
 
     def _fits(
-        self, outputs: Outputs, place: int, index: int, name: str, expected: Any, found: Any, spread: float
+        self, outputs: CheckedOutputs, place: int, index: int, name: str, expected: Any, found: Any, spread: float
     ) -> None:
         """Compare two numbers, allowing what each entry of the Jacobians that they stand for may differ by."""
         if np.allclose(found, expected, self.rtol, self.atol * max(spread, 1.0)):
@@ -183,10 +185,12 @@ class Check:
         text = report.fast_mismatch(at, expected, found, slow, whole, self.rtol, self.atol)
         raise GradcheckError(text, "formula")
 
-    def place(self, outputs: Outputs, place: int, index: int, name: str, forward: bool = False) -> report.Place:
+    def place(
+        self, outputs: CheckedOutputs, place: int, index: int, name: str, forward: bool = False
+    ) -> report.JacobianLabel:
         """Name the Jacobian of one part of an output by an input."""
         position, tensor = outputs.positions[place], self.inputs[index]
-        return report.Place(
+        return report.JacobianLabel(
             position, index, name, outputs.specs[position][0], tensor.shape, tensor.dtype, forward=forward
         )
 
@@ -210,7 +214,7 @@ class Check:
         count = len(self.outputs())
         cases = [tuple(range(count)), *([(i,) for i in range(count)] if count > 1 else [])]
         for case in cases:
-            outputs = [Undefined.apply(o) if i in case else o for i, o in enumerate(self.outputs())]
+            outputs = [UndefinedGrad.apply(o) if i in case else o for i, o in enumerate(self.outputs())]
             zeros = [zeros_on(output.device, output.shape, output.dtype) for output in outputs]
             try:
                 gradients = self._gradients(outputs, zeros)

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class JacobianLabel:
     """The Jacobian that is wrong.
 
     Attributes:
@@ -61,7 +61,7 @@ def _index(index: Sequence[int]) -> str:
     return ", ".join(str(i) for i in index) if index else "()"
 
 
-def mismatch(at: Place, expected: Array, found: Array, rtol: float, atol: float) -> str:
+def mismatch(at: JacobianLabel, expected: Array, found: Array, rtol: float, atol: float) -> str:
     """Say that two Jacobians differ: the first entry that does, then all of both."""
     return (
         f"{at.title()},\n{_first_wrong(at, expected, found, rtol, atol)}\n"
@@ -70,7 +70,7 @@ def mismatch(at: Place, expected: Array, found: Array, rtol: float, atol: float)
 
 
 def fast_mismatch(
-    at: Place, expected: Any, found: Any, whole: Array, analytical: Array, rtol: float, atol: float
+    at: JacobianLabel, expected: Any, found: Any, whole: Array, analytical: Array, rtol: float, atol: float
 ) -> str:
     """Say that two random combinations of entries differ, then what the whole Jacobians are."""
     head = (
@@ -85,7 +85,7 @@ def fast_mismatch(
     return f"{head}{_first_wrong(at, whole, analytical, rtol, atol)}\n{_hint(whole, analytical)}"
 
 
-def _first_wrong(at: Place, expected: Array, found: Array, rtol: float, atol: float) -> str:
+def _first_wrong(at: JacobianLabel, expected: Array, found: Array, rtol: float, atol: float) -> str:
     wrong = np.argwhere(~np.isclose(found, expected, rtol, atol))
     row, column = (int(i) for i in wrong[0])
     want, got = expected[row, column], found[row, column]

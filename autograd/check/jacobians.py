@@ -57,14 +57,14 @@ def differentiable(tensors: Sequence[Any]) -> tuple[Tensor, ...]:
 
 
 @dataclass(frozen=True)
-class Outputs:
+class CheckedOutputs:
     """What the outputs of a function are at the point where it is checked: positions, shapes and dtypes."""
 
     positions: tuple[int, ...]
     specs: tuple[tuple[tuple[int, ...], Any], ...]
 
     @classmethod
-    def of(cls, result: Any, *, every: bool = False) -> Outputs:
+    def of(cls, result: Any, *, every: bool = False) -> CheckedOutputs:
         """Describe the outputs that require grad, or every floating one."""
         tensors = as_tensors(result)
         positions = tuple(
@@ -90,7 +90,7 @@ class Outputs:
         return [tensors[position] for position in self.positions]
 
 
-def beside(values: Array, tensor: Tensor) -> Tensor:
+def as_tensor_like(values: Array, tensor: Tensor) -> Tensor:
     """Return an array as a tensor where another is."""
     return Tensor.made(move_recorded(values, tensor.device))
 
@@ -99,7 +99,7 @@ def beside(values: Array, tensor: Tensor) -> Tensor:
 
 
 @contextmanager
-def standing_at(tensor: Tensor, values: Array) -> Generator[None]:
+def holding_values(tensor: Tensor, values: Array) -> Generator[None]:
     """Give a tensor other values for a while, for whoever holds it: also for functions that hold it by closure."""
     data, snapshot = tensor._data, tensor._snapshot
     tensor._data, tensor._snapshot = move_recorded(values, tensor.device), None
@@ -109,7 +109,7 @@ def standing_at(tensor: Tensor, values: Array) -> Generator[None]:
         tensor._data, tensor._snapshot = data, snapshot
 
 
-def steps_of(tensor: Tensor) -> list[Array]:
+def unit_steps(tensor: Tensor) -> list[Array]:
     """Return the directions that move one element of an input each."""
     steps: list[Array] = []
     for element in range(tensor.numel()):
@@ -121,7 +121,7 @@ def steps_of(tensor: Tensor) -> list[Array]:
 
 
 def differences(
-    func: Run, inputs: Sequence[Any], outputs: Outputs, index: int, directions: Sequence[Array], eps: float
+    func: Run, inputs: Sequence[Any], outputs: CheckedOutputs, index: int, directions: Sequence[Array], eps: float
 ) -> list[list[Array]]:
     """Return, for each direction, the derivative of each output when an input moves along it: central differences."""
     tensor = inputs[index]
@@ -130,7 +130,7 @@ def differences(
     for direction in directions:
         for sign in (1, -1):
             moved = np.asarray(values + (sign * eps) * direction, values.dtype)
-            with standing_at(tensor, moved):
+            with holding_values(tensor, moved):
                 runs.append([Tensor.made(o._data) for o in outputs.picked(func(*inputs))])  # it may be an input itself
     read = [[np.array(to_host(output.read())) for output in run] for run in runs]
     return [
@@ -138,11 +138,13 @@ def differences(
     ]
 
 
-def numerical(func: Run, inputs: Sequence[Any], outputs: Outputs, index: int, eps: float) -> list[dict[str, Array]]:
+def numerical(
+    func: Run, inputs: Sequence[Any], outputs: CheckedOutputs, index: int, eps: float
+) -> list[dict[str, Array]]:
     """Return, for each output, the Jacobians of its parts by one input, by central differences."""
     tensor = inputs[index]
     moves = directions_of(tensor.dtype)
-    found = differences(func, inputs, outputs, index, steps_of(tensor), eps)
+    found = differences(func, inputs, outputs, index, unit_steps(tensor), eps)
     out: list[dict[str, Array]] = []
     for place, position in enumerate(outputs.positions):
         shape, dtype = outputs.specs[position]
@@ -174,7 +176,9 @@ def seeds_of(output: Tensor, name: str) -> list[Array]:
 
 def products(output: Tensor, wanted: Sequence[Tensor], seeds: Sequence[Array]) -> list[list[Array]]:
     """Return, for each input wanted, what backward gives it for each seed: zeros where it gives nothing."""
-    passes = [grad(output, wanted, beside(seed, output), retain_graph=True, allow_unused=True) for seed in seeds]
+    passes = [
+        grad(output, wanted, as_tensor_like(seed, output), retain_graph=True, allow_unused=True) for seed in seeds
+    ]
     return [
         [np.zeros(tensor.shape, tensor.dtype) if g[i] is None else np.array(to_host(g[i].read())) for g in passes]
         for i, tensor in enumerate(wanted)

@@ -21,8 +21,8 @@ from ..tensor.tensor import Tensor
 from ..vmap.vmap import vmap
 from . import check_report as report
 from . import jacobians
-from .backward_checks import RANDOM_SEED, Check, unit
-from .jacobians import Array, Outputs, Run
+from .backward_checks import RANDOM_SEED, GradientCheck, unit
+from .jacobians import Array, CheckedOutputs, Run
 
 BATCH = 2
 """How many gradients or tangents a batch has: the fewest that can be mixed up."""
@@ -30,7 +30,7 @@ BATCH = 2
 # ---- forward mode ----------------------------------------------------------------------------------------------------
 
 
-def pushed(func: Run, inputs: Sequence[Any], outputs: Outputs, index: int, tangent: Tensor) -> list[Tensor]:
+def pushforward(func: Run, inputs: Sequence[Any], outputs: CheckedOutputs, index: int, tangent: Tensor) -> list[Tensor]:
     """Return the tangent of each output when one input has `tangent` and the others have none. No input requires grad
     (GC-11)."""
     with forward_ad.dual_level():
@@ -40,15 +40,18 @@ def pushed(func: Run, inputs: Sequence[Any], outputs: Outputs, index: int, tange
     return [zeros_on(p.device, p.shape, p.dtype) if t is None else t for p, t in made]
 
 
-def forward(check: Check, outputs: Outputs) -> None:
+def forward(check: GradientCheck, outputs: CheckedOutputs) -> None:
     """Compare forward mode with differences (GC-03)."""
     for index in check.wanted:
         tensor = check.inputs[index]
-        steps = jacobians.steps_of(tensor)
+        steps = jacobians.unit_steps(tensor)
         if check.fast:
             along = unit(np.random.default_rng(RANDOM_SEED), tensor.shape)
             steps = [np.asarray(along * move, tensor.dtype) for move in jacobians.directions_of(tensor.dtype)]
-        runs = [pushed(check.func, check.inputs, outputs, index, jacobians.beside(step, tensor)) for step in steps]
+        runs = [
+            pushforward(check.func, check.inputs, outputs, index, jacobians.as_tensor_like(step, tensor))
+            for step in steps
+        ]
         found = [[np.array(to_host(tangent.read())) for tangent in run] for run in runs]
         expected = jacobians.differences(check.func, check.inputs, outputs, index, steps, check.eps)
         for place, position in enumerate(outputs.positions):
@@ -72,13 +75,13 @@ def _random(shape: tuple[int, ...], dtype: Any) -> Array:
     return np.asarray(values + 1j * rng.uniform(-1, 1, (BATCH, *shape)) if dtype.kind == "c" else values, dtype)
 
 
-def batched(check: Check) -> None:
+def batched(check: GradientCheck) -> None:
     """Compare backward of a batch of gradients with backward of each (GC-08)."""
     tensors = [check.inputs[i] for i in check.wanted]
     for position, output in enumerate(check.outputs()):
         seeds = _random(output.shape, output.dtype)
         each = [
-            grad(output, tensors, jacobians.beside(seed, output), retain_graph=True, allow_unused=True)
+            grad(output, tensors, jacobians.as_tensor_like(seed, output), retain_graph=True, allow_unused=True)
             for seed in seeds
         ]
         what = f"while testing batched gradient computation of output {position}"
@@ -93,33 +96,33 @@ def batched(check: Check) -> None:
             )
 
         try:
-            together = vmap(back)(jacobians.beside(seeds, output))
+            together = vmap(back)(jacobians.as_tensor_like(seeds, output))
         except RuntimeError as error:
             raise GradcheckError(report.batch_fails(what, error), "batched gradients") from error
         for index, found, *singly in zip(check.wanted, together, *each, strict=True):
             _agree(check, what, index, found, singly)
 
 
-def batched_forward(check: Check, outputs: Outputs) -> None:
+def batched_forward(check: GradientCheck, outputs: CheckedOutputs) -> None:
     """Compare forward mode of a batch of tangents with forward mode of each (GC-08)."""
     for index in check.wanted:
         tensor = check.inputs[index]
         tangents = _random(tensor.shape, tensor.dtype)
 
         def push(tangent: Tensor, index: int = index) -> tuple[Tensor, ...]:
-            return tuple(pushed(check.func, check.inputs, outputs, index, tangent))
+            return tuple(pushforward(check.func, check.inputs, outputs, index, tangent))
 
-        each = [push(jacobians.beside(tangent, tensor)) for tangent in tangents]
+        each = [push(jacobians.as_tensor_like(tangent, tensor)) for tangent in tangents]
         what = f"while testing batched forward gradient computation by input {index}"
         try:
-            together = vmap(push)(jacobians.beside(tangents, tensor))
+            together = vmap(push)(jacobians.as_tensor_like(tangents, tensor))
         except RuntimeError as error:
             raise GradcheckError(report.batch_fails(what, error), "batched gradients") from error
         for found, *singly in zip(together, *each, strict=True):
             _agree(check, what, index, found, singly)
 
 
-def _agree(check: Check, what: str, index: int, found: Tensor | None, singly: Sequence[Tensor | None]) -> None:
+def _agree(check: GradientCheck, what: str, index: int, found: Tensor | None, singly: Sequence[Tensor | None]) -> None:
     shape, dtype = check.inputs[index].shape, check.inputs[index].dtype
     one = [np.zeros(shape, dtype) if g is None else np.array(to_host(g.read())) for g in singly]
     expected = np.stack(one)

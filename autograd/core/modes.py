@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from ..engine.traversal import Pass
+    from ..engine.traversal import BackwardPass
     from .recorder import Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,7 +73,7 @@ class Modes:
         self.recorder: Recorder | None = None
         self.only_recorder: Recorder | None = None
         self.passes: int = 0
-        self.task: Pass | None = None
+        self.task: BackwardPass | None = None
         self.engine_threads: bool = True
         self.special: bool = False
         self.forward: tuple[Any, ...] = ()
@@ -121,7 +121,7 @@ class ThreadState(threading.local):
         recorder: Recorder | None
         only_recorder: Recorder | None
         passes: int
-        task: Pass | None
+        task: BackwardPass | None
         engine_threads: bool
         special: bool
         forward: tuple[Any, ...]

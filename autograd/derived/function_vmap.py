@@ -20,7 +20,7 @@ from ..core.recorder import Pending
 from ..dispatch.device_dispatch import tensor_devices, zeros_on
 from ..forward_mode.function_jvp import propagate
 from ..functions.context import FunctionNode, name_as_generated
-from ..functions.function_class_api import Members
+from ..functions.function_class_api import FunctionClassMembers
 from ..functions.function_outputs import wrap_outputs
 from ..nodes.node import NO_EDGE, next_sequence
 from ..registry.define_op import axis_of
@@ -28,7 +28,7 @@ from ..saved.saved_slots import sort_into_slots
 from ..tensor.tangent_levels import carries_tangent
 from ..tensor.tensor import Tensor
 from ..vmap import along, batched
-from .fused_jvp import Jointly
+from .fused_jvp import FusedJvp
 from .generated_vmap_rule import Batch, vmapped
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
         RuntimeError: the Function has no setup_context, no way to be vmapped, or two; its rule returned what does not
             fit.
     """
-    if issubclass(cls, Jointly):  # how a session applies a Function in forward mode
+    if issubclass(cls, FusedJvp):  # how a session applies a Function in forward mode
         raise single_value_error(f"forward mode through {cls.__name__} in a session")
     if cls._plan.setup is None:
         raise AutogradError(
@@ -113,7 +113,7 @@ def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> 
 
 def _by_rule(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], level: VmapLevel) -> Any:
     """Return the outputs, batched at `level` where they differ between examples."""
-    written = cls.vmap is not Members.vmap
+    written = cls.vmap is not FunctionClassMembers.vmap
     if written and cls.generate_vmap_rule:
         raise AutogradError(
             f"{cls.__name__} has generate_vmap_rule=True and a vmap staticmethod: which of them is meant? Set "

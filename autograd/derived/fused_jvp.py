@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 from raygrad.errors import MissingDerivative
 
 from ..core.modes import state
-from ..forward_ad import dual
+from ..forward_ad import dual_at_level
 from ..functions.function import Function, apply_with_tangents
 from ..functions.function_class_api import unwritten_jvp
 from ..nodes.node import Node
 from ..tensor.tangent_levels import TangentLevel, active_levels, open_tangent_level
 from ..tensor.tensor import Tensor
-from ..transforms.common import Aliases
+from ..transforms.common import InputAliases
 from ..transforms.reverse import gradients
 
 Request = tuple[int, tuple[bool, ...], bool, dict[str, Any]]
@@ -30,7 +30,7 @@ ONE_IN_A_TUPLE = "one output, in a tuple"
 """Stands behind the outputs where their number alone would not tell."""
 
 
-class Jointly(Function):
+class FusedJvp(Function):
     """The base of the derived classes: `apply(request, *args, *tangents)` returns the outputs, then their tangents."""
 
     _of: type[Function]
@@ -67,7 +67,7 @@ class Jointly(Function):
         _refuse_overwritten(cls, ctx)
         items = _items(ctx)
         places = [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.dtype.kind in "fc"]
-        aliases = Aliases()
+        aliases = InputAliases()
         before = state.grad
         state.grad = True
         try:
@@ -139,10 +139,10 @@ def _items(ctx: Any) -> list[Any]:
 def _carrying(level: TangentLevel, item: Any, tangent: Tensor | None) -> Any:
     if tangent is None or not isinstance(item, Tensor):
         return item
-    return dual(level, item, tangent)
+    return dual_at_level(level, item, tangent)
 
 
-def _refuse_overwritten(cls: type[Jointly], ctx: Any) -> None:
+def _refuse_overwritten(cls: type[FusedJvp], ctx: Any) -> None:
     if ctx.overwritten:
         raise MissingDerivative(
             f"{cls.__name__} changes its input in place, and was applied in forward mode in a session: that cannot be "
@@ -152,19 +152,19 @@ def _refuse_overwritten(cls: type[Jointly], ctx: Any) -> None:
 
 # ---- applying --------------------------------------------------------------------------------------------------------
 
-_derived: WeakKeyDictionary[type[Function], type[Jointly]] = WeakKeyDictionary()
+_derived: WeakKeyDictionary[type[Function], type[FusedJvp]] = WeakKeyDictionary()
 
 
-def joint_of(cls: type[Function]) -> type[Jointly]:
+def fused_with_jvp(cls: type[Function]) -> type[FusedJvp]:
     """Return the class derived from a Function; it has the Function's name."""
     made = _derived.get(cls)
     if made is None:
         members = {"_of": cls, "effects": getattr(cls, "effects", False), "__module__": __name__}
-        made = _derived[cls] = cast("Any", type(Jointly))(cls.__name__, (Jointly,), members)
+        made = _derived[cls] = cast("Any", type(FusedJvp))(cls.__name__, (FusedJvp,), members)
     return made
 
 
-def apply_jointly(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def apply_with_jvp(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Apply a Function in a session to arguments of which some carry a tangent; return what apply returns, with its
     tangents.
 
@@ -182,7 +182,7 @@ def apply_jointly(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
     level = levels[depth]
     request = (len(args), tuple([t is not None for t in tangents]), state.grad, named)
     with active_levels(levels[:depth]):
-        found: Any = joint_of(cls).apply(request, *args, *[t for t in tangents if t is not None])
+        found: Any = fused_with_jvp(cls).apply(request, *args, *[t for t in tangents if t is not None])
     as_tuple = len(found) > 2 or not found
     if len(found) % 2:
         found = found[:-1]

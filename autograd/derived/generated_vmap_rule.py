@@ -71,7 +71,7 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Kept:
+class InnerContext:
     """What the context of a generated rule keeps of the one that the Function's own methods are given.
 
     Attributes:
@@ -88,20 +88,20 @@ class Kept:
     attributes: dict[str, int | None]
 
 
-_made: WeakKeyDictionary[Any, type[Vmapped]] = WeakKeyDictionary()
+_made: WeakKeyDictionary[Any, type[VmappedFunction]] = WeakKeyDictionary()
 
 
-def vmapped(cls: type[Function]) -> type[Vmapped]:
+def vmapped(cls: type[Function]) -> type[VmappedFunction]:
     """Return the Function that is `cls` over a batch; its name is `Vmapped<name of cls>`."""
     found = _made.get(cls)
     if found is None:
         members = {"_of": cls, "__module__": cls.__module__}
-        kind: Any = type(Vmapped)
-        found = _made[cls] = kind(f"Vmapped{cls.__name__}", (Vmapped,), members)
+        kind: Any = type(VmappedFunction)
+        found = _made[cls] = kind(f"Vmapped{cls.__name__}", (VmappedFunction,), members)
     return found
 
 
-class Vmapped(Function):
+class VmappedFunction(Function):
     """A Function over a batch. Its arguments are the batch, and the leaves of the arguments of the other Function."""
 
     generate_vmap_rule = True
@@ -150,20 +150,22 @@ class Vmapped(Function):
             ctx.mark_non_differentiable(*marked)
         ctx.set_materialize_grads(example.materialize_grads)
         ctx._materialize_non_diff_grads = example._materialize_non_diff_grads
-        attributes = _mirror(example, ctx, level)
+        attributes = _copy_attributes(example, ctx, level)
         example.to_save = example.saved_for_forward = example.non_differentiable = None
-        ctx._vmapped_kept = Kept(batch, example, [dim for _, dim in saved], [dim for _, dim in forward], attributes)
+        ctx._vmapped_kept = InnerContext(
+            batch, example, [dim for _, dim in saved], [dim for _, dim in forward], attributes
+        )
 
     @classmethod
     def backward(cls, ctx: Any, *grads: Any) -> Any:
         """Run the other's backward once, and sum or expand what it returns to the inputs of all examples."""
-        kept: Kept = ctx._vmapped_kept
+        kept: InnerContext = ctx._vmapped_kept
         batch, level = kept.batch, kept.batch.level
         with open_vmap_level(level):
-            example = _restored(ctx, kept, kept.saved)
+            example = _inner_context(ctx, kept, kept.saved)
             found = backward_batched(example, batch.wrapped(grads, batch.out_dims), state.grad)
             parts = [unwrap_batched(grad, level) for grad in found]
-        _mirror(example, ctx, level)
+        _copy_attributes(example, ctx, level)
         out: list[Any] = [None] * (1 + len(batch.dims))
         for (grad, lies), place in zip(parts, batch.places(), strict=True):
             if grad is not None and place is not None:
@@ -173,11 +175,11 @@ class Vmapped(Function):
     @classmethod
     def jvp(cls, ctx: Any, *tangents: Any) -> Any:
         """Run the other's jvp once."""
-        kept: Kept = ctx._vmapped_kept
+        kept: InnerContext = ctx._vmapped_kept
         batch, level = kept.batch, kept.batch.level
         given = batch.wrapped(tangents[1:], batch.dims)
         with open_vmap_level(level):
-            example = _restored(ctx, kept, kept.forward)
+            example = _inner_context(ctx, kept, kept.forward)
             of_args = [None if place is None else given[place] for place in batch.places()]
             raw = cls._of.jvp(example, *of_args)
             parts = [unwrap_batched(tangent, level) for tangent in _several(raw)]
@@ -207,7 +209,7 @@ def _needs(ctx: Any, batch: Batch) -> tuple[bool, ...]:
     return tuple([place is not None and flags[1 + place] for place in batch.places()])
 
 
-def _mirror(example: FunctionNode, ctx: Any, level: VmapLevel) -> dict[str, int | None]:
+def _copy_attributes(example: FunctionNode, ctx: Any, level: VmapLevel) -> dict[str, int | None]:
     """Set on the context of all examples what the user set on that of one, so that it is seen there (CX-02); return
     where the examples lie in each attribute.
 
@@ -216,7 +218,7 @@ def _mirror(example: FunctionNode, ctx: Any, level: VmapLevel) -> dict[str, int 
     """
     dims: dict[str, int | None] = {}
     for name, value in example._attributes().items():
-        if isinstance(value, Kept):
+        if isinstance(value, InnerContext):
             continue  # the Function is itself a generated rule: it stays with its context
         if name.startswith(RESERVED):
             raise AutogradError(
@@ -228,7 +230,7 @@ def _mirror(example: FunctionNode, ctx: Any, level: VmapLevel) -> dict[str, int 
     return dims
 
 
-def _restored(ctx: Any, kept: Kept, dims: Sequence[int | None]) -> FunctionNode:
+def _inner_context(ctx: Any, kept: InnerContext, dims: Sequence[int | None]) -> FunctionNode:
     """Return the context of one example for backward or jvp, with what was saved, which is batched again."""
     batch, before = kept.batch, kept.context
     example = object.__new__(type(before))

@@ -38,7 +38,7 @@ def _data(tensor: Tensor | None) -> Data | None:
     return None if tensor is None else tensor._data
 
 
-class OnTensors(Recorder):
+class BatchedPassRecorder(Recorder):
     """Does what it is told at once, on tensors. The gradient mode is off, as the engine sets it."""
 
     def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Any]:

@@ -25,14 +25,14 @@ from ..tensor.tensor import Tensor
 R = TypeVar("R")
 
 
-class _Enough(Exception):
+class _AllRecomputed(Exception):
     """All that the region had saved is there again."""
 
 
-What: TypeAlias = "tuple[Any, Any] | None"
-"""What was saved: shape and dtype of a tensor, or `A_FUNCTION`."""
+SavedSpec: TypeAlias = "tuple[Any, Any] | None"
+"""What was saved: shape and dtype of a tensor, or `FUNCTION_NODE`."""
 
-A_FUNCTION: Final = None
+FUNCTION_NODE: Final = None
 """The node of a Function that a session recorded."""
 
 
@@ -68,10 +68,10 @@ class _Argument:
         return value.requires_grad_(self._requires_grad)
 
 
-class _Second:
+class _SecondRun:
     """What a second run of a region has saved, by place: tensors, and nodes of Functions that a session recorded."""
 
-    def __init__(self, region: Region | None = None) -> None:
+    def __init__(self, region: CheckpointedRegion | None = None) -> None:
         self._region = region
         self.saved: dict[int, Any] = {}
 
@@ -84,23 +84,23 @@ class _Second:
 
     def applied(self, node: Any) -> None:
         """Keep the node of a Function."""
-        self._keep(A_FUNCTION, node)
+        self._keep(FUNCTION_NODE, node)
 
-    def _keep(self, what: What, value: Any) -> None:
+    def _keep(self, what: SavedSpec, value: Any) -> None:
         region, place = self._region, len(self.saved)
         assert region is not None
         expected = region.saved[place : place + 1]
         if expected != [what]:
             raise CheckpointError(
-                f"{region.name}: run again for backward it {_told(what)} where its first run "
-                f"{_told(expected[0]) if expected else 'saved nothing more'}; {_REMEDY}"
+                f"{region.name}: run again for backward it {_described(what)} where its first run "
+                f"{_described(expected[0]) if expected else 'saved nothing more'}; {_REMEDY}"
             )
         self.saved[place] = value
         if place + 1 == len(region.saved):
-            raise _Enough
+            raise _AllRecomputed
 
 
-class Region:
+class CheckpointedRegion:
     """One call of `checkpoint`: what it takes to run its function again, and what that has saved."""
 
     def __init__(self, function: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
@@ -108,9 +108,9 @@ class Region:
         leaves, self._tree = flatten((tuple(args), dict(named)))
         self._leaves = [_Argument(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self._random, self._casting = GeneratorState(), capture_modes()
-        self.saved: list[What] = []
+        self.saved: list[SavedSpec] = []
         """What was saved, in order."""
-        self._second = _Second()
+        self._second = _SecondRun()
         self._pass: int | None = None
         """The pass that the second run is for."""
 
@@ -125,9 +125,9 @@ class Region:
 
     def applied(self, node: Any) -> Callable[[Sequence[Data | None]], Any]:
         """Take note of a Function that a session recorded."""
-        return partial(self._taken, self._note(A_FUNCTION))
+        return partial(self._taken, self._note(FUNCTION_NODE))
 
-    def _note(self, what: What) -> int:
+    def _note(self, what: SavedSpec) -> int:
         self.saved.append(what)
         return len(self.saved) - 1
 
@@ -148,7 +148,7 @@ class Region:
         return self._second.saved.pop(place)
 
     def _run(self, grads: Sequence[Any]) -> None:
-        second = _Second(self)
+        second = _SecondRun(self)
         args, named = unflatten(self._tree, [x.again(grads) if isinstance(x, _Argument) else x for x in self._leaves])
         here, now = state.here, GeneratorState()
         outer, here.replaying = here.replaying, True
@@ -156,7 +156,7 @@ class Region:
         try:
             with enable_grad(), restored_modes(self._casting), with_pack_hooks(second.hooks()):
                 self._function(*args, **named)
-        except _Enough:
+        except _AllRecomputed:
             pass
         finally:
             here.replaying = outer
@@ -180,12 +180,12 @@ _REMEDY = (
 )
 
 
-def _told(what: What) -> str:
+def _described(what: SavedSpec) -> str:
     return "applied a Function" if what is None else f"saved a {what[1]} tensor of shape {list(what[0])}"
 
 
-def _tensors(saved: Sequence[What]) -> int:
-    return len([what for what in saved if what is not A_FUNCTION])
+def _tensors(saved: Sequence[SavedSpec]) -> int:
+    return len([what for what in saved if what is not FUNCTION_NODE])
 
 
 def _refuse(kept: Any) -> Any:
@@ -207,6 +207,6 @@ def checkpoint(function: Callable[..., R], *args: Any, **named: Any) -> R:
         raise TypeError(f"checkpoint expects a function and its arguments, got {type(function).__name__}")
     if not state.here.grad or state.here.inference:
         return function(*args, **named)
-    region = Region(function, args, named)
+    region = CheckpointedRegion(function, args, named)
     with with_pack_hooks(region.hooks()):
         return function(*args, **named)

@@ -30,8 +30,8 @@ from ..storage.views import check_not_stale, current_data
 from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 from .batched_grads import grads_of_batch
-from .batched_pass import OnTensors
-from .traversal import Pass
+from .batched_pass import BatchedPassRecorder
+from .traversal import BackwardPass
 from .traversal import call_hook as call_hook
 
 Place = Tensor | GradientEdge
@@ -81,12 +81,12 @@ def backward(
     grads = _grads_of(grad_tensors, len(roots))
     edges: list[Edge] | None = None
     if inputs is not None:
-        wanted = _wanted(inputs, "backward")
+        wanted = _requested_edges(inputs, "backward")
         edges = [_edge_of(place) for place in wanted]
         for place in wanted:
             if isinstance(place, Tensor):
                 place.retain_grad()  # how a non-leaf among them accumulates (EN-12)
-    task = Pass(_recorder_of(roots), retain_graph, create_graph)
+    task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
     if task.recorder is None:
         task.run(_seeds(roots, grads, task), edges)
         return
@@ -139,8 +139,8 @@ def grad(
             )  # fmt: skip
 
         return grads_of_batch(roots, _grads_of(grad_outputs, len(roots)), for_one)
-    wanted = _wanted(inputs, "grad")
-    task = Pass(_recorder_of(roots), retain_graph, create_graph)
+    wanted = _requested_edges(inputs, "grad")
+    task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
     edges = [_edge_of(place) for place in wanted]
     seeds = _seeds(roots, _grads_of(grad_outputs, len(roots)), task)
     if task.recorder is None:
@@ -182,7 +182,7 @@ def gradients(
 ) -> list[Tensor | None]:
     """Return what `grad` does, None where a gradient is undefined, on a tape that leads to nodes `beyond`, which are
     another graph's. The tape is kept."""
-    task = Pass(_recorder_of(outputs), True, create_graph)
+    task = BackwardPass(_recorder_of(outputs), True, create_graph)
     edges = [_edge_of(place) for place in inputs]
     seeds = _seeds(outputs, grads, task)
     if task.recorder is None:
@@ -195,23 +195,23 @@ def gradients(
     return [_captured(task, edge, given) for edge in edges]
 
 
-def _captured(task: Pass, edge: Edge, given: Collection[int]) -> Tensor | None:
+def _captured(task: BackwardPass, edge: Edge, given: Collection[int]) -> Tensor | None:
     """Return the gradient that arrived at an edge; `given` are the seeds, by id, which are the caller's own."""
-    result = _known(task.captured.get(edge))
+    result = _tensor_or_none(task.captured.get(edge))
     if result is not None and result._base is not None and id(result) not in given:
-        return _of_its_own(result)
+        return _owning_memory(result)
     return result
 
 
-def pulled_back(
+def pull_back(
     outputs: Sequence[Tensor], grads: Sequence[Tensor], inputs: Sequence[Tensor], create_graph: bool
 ) -> list[Tensor | None]:
     """Return the gradients of `outputs` by `inputs` on a tape of the library's own, which is kept: in a session nothing
     is submitted. None where a gradient is undefined."""
-    task = Pass(_recorder_of(outputs), True, create_graph)
+    task = BackwardPass(_recorder_of(outputs), True, create_graph)
     edges = [tensor.edge() for tensor in inputs]
     task.run(_seeds(outputs, grads, task), edges, into_leaves=False)
-    return [_known(task.captured.get(edge)) for edge in edges]
+    return [_tensor_or_none(task.captured.get(edge)) for edge in edges]
 
 
 def _zeros(place: Place, requires_grad: bool) -> Tensor:
@@ -226,7 +226,7 @@ def _zeros(place: Place, requires_grad: bool) -> Tensor:
     return zeros
 
 
-def _known(captured: Any) -> Tensor | None:
+def _tensor_or_none(captured: Any) -> Tensor | None:
     """Return a captured gradient as a tensor, None if it is undefined; waits where only running tells (H5)."""
     if captured is None:
         return None
@@ -234,7 +234,7 @@ def _known(captured: Any) -> Tensor | None:
     return None if resolve_gradient(result._data) is None else result
 
 
-def _of_its_own(gradient: Tensor) -> Tensor:
+def _owning_memory(gradient: Tensor) -> Tensor:
     """Return a gradient that a derivative made as a view as a tensor that is none, and shares no memory (BW-16)."""
     data = gradient._data
     if type(data) is Batched:
@@ -246,7 +246,7 @@ def _of_its_own(gradient: Tensor) -> Tensor:
 
 def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
     if state.here.batches:
-        return OnTensors()
+        return BatchedPassRecorder()
     for root in roots:
         if not isinstance(root, Tensor):
             owner = root.node._recorder_of()
@@ -284,7 +284,7 @@ def _as_tuple(places: Any) -> tuple[Place, ...]:
     return items
 
 
-def _wanted(inputs: Any, caller: str) -> tuple[Place, ...]:
+def _requested_edges(inputs: Any, caller: str) -> tuple[Place, ...]:
     """Return the places whose gradients are asked for (EN-11, EN-15)."""
     if isinstance(inputs, dict):
         inputs = tuple(cast("dict[Any, Any]", inputs).values())
@@ -311,7 +311,7 @@ def _grads_of(grads: Any, count: int) -> list[Any]:
     return items
 
 
-def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tuple[Edge, Any]]:
+def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: BackwardPass) -> list[tuple[Edge, Any]]:
     """Return each root's edge with its checked gradient (EN-01 to EN-05)."""
     seeds: list[tuple[Edge, Any]] = []
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):

@@ -41,7 +41,7 @@ class _Terms(list[Any]):
 _NOTHING: Any = object()
 """Stands where no contribution has arrived; None is one that is undefined."""
 
-_BEYOND: tuple[Any, ...] = (_NOTHING,)
+_OUTER_GRAPH: tuple[Any, ...] = (_NOTHING,)
 """What a node of another graph gives: nothing goes further from there."""
 
 _NESTED_PER_THREAD = 40
@@ -56,7 +56,7 @@ _plus = quiet(np.add)
 _numbers = itertools.count()
 
 
-class Pass:
+class BackwardPass:
     """One backward pass: its options, what it found, and the gradients on their way.
 
     Attributes:
@@ -178,7 +178,7 @@ class Pass:
             results: Sequence[Any] | None
             if not plain or node._hooked:
                 results = step(node, grads, execute is None or node in execute)
-                if results is _BEYOND:
+                if results is _OUTER_GRAPH:
                     continue
             elif grads is None:
                 results = None
@@ -267,7 +267,7 @@ class Pass:
         _sum_up(grads, self._add)
         if node in self._beyond:
             self.captured.update({(node, number): value for number, value in enumerate(grads)})
-            return _BEYOND
+            return _OUTER_GRAPH
         if node._tensor_hooks is not None:
             for number, hooks in list(node._tensor_hooks.items()):
                 for hook in list(hooks.values()):
@@ -359,8 +359,8 @@ class Pass:
                 [resolve_gradient(value) for value in values],
                 [resolve_gradient(value) for value in beside],
             )
-        shown = [_sealed(value) for value in values]
-        results = call_hook(kind, hook, shown, [_sealed(value) for value in beside])
+        shown = [_read_only(value) for value in values]
+        results = call_hook(kind, hook, shown, [_read_only(value) for value in beside])
         after = [
             value if result is seal else result for value, seal, result in zip(values, shown, results, strict=True)
         ]
@@ -432,7 +432,7 @@ def _name_of(hook: Any) -> str:
     return getattr(hook, "__name__", type(hook).__name__)
 
 
-def _sealed(value: Data | Tensor | None) -> Tensor | None:
+def _read_only(value: Data | Tensor | None) -> Tensor | None:
     """Return a gradient as hooks are shown it: a tensor in its place in the graph that cannot be written to (HK-03)."""
     if value is None:
         return None

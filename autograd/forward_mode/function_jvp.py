@@ -51,10 +51,10 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
             if not any(held[depth * per : (depth + 1) * per]):
                 continue
             with active_levels(levels[:depth]):
-                given = [_given(node, arg, level) for arg in args]
-                found = _returned(node, _jvp(node, args, outputs, results, given), len(outputs))
+                given = [_jvp_argument(node, arg, level) for arg in args]
+                found = _jvp_results(node, _jvp(node, args, outputs, results, given), len(outputs))
                 for number, tangent in enumerate(found):
-                    _carry(node, level, number, tangent, args, given, outputs[number], results[number])
+                    _set_tangent(node, level, number, tangent, args, given, outputs[number], results[number])
     finally:
         node.saved_for_forward = None
     tangents = [r._tangents if isinstance(r, Tensor) else None for r in results]
@@ -62,7 +62,7 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
         node._output_tangents = tangents
 
 
-def _given(node: FunctionNode, arg: Any, level: TangentLevel) -> Tensor | None:
+def _jvp_argument(node: FunctionNode, arg: Any, level: TangentLevel) -> Tensor | None:
     """Return what jvp is given for an argument: its tangent, zeros or None (FW-06)."""
     if not isinstance(arg, Tensor) or arg.dtype.kind not in "fc":
         return None
@@ -104,7 +104,7 @@ def _jvp(
         node._saved = kept
 
 
-def _returned(node: FunctionNode, result: Any, expected: int) -> Sequence[Tensor | None]:
+def _jvp_results(node: FunctionNode, result: Any, expected: int) -> Sequence[Tensor | None]:
     """Return what jvp returned, one entry per output (FW-08)."""
     given = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
     name = node._function.__name__
@@ -125,7 +125,7 @@ def _returned(node: FunctionNode, result: Any, expected: int) -> Sequence[Tensor
     return out
 
 
-def _carry(
+def _set_tangent(
     node: FunctionNode,
     level: TangentLevel,
     number: int,

@@ -16,7 +16,7 @@ from raygrad.errors import MissingDerivative
 from .. import ops
 from ..core.modes import state
 from ..dispatch.dispatch import call
-from ..engine.engine import pulled_back
+from ..engine.engine import pull_back
 from ..nodes.node import NO_EDGE, Edge, Node, next_sequence
 from ..nodes.op_node import OpNode
 from ..registry.define_op import conj
@@ -79,7 +79,7 @@ def propagate(op: Op, operands: Sequence[Any], params: tuple[Any, ...], outcome:
         tangents = [None if h is None else h.get(level) for h in held]
         if any(t is not None for t in tangents):
             with active_levels(levels[:depth]):
-                found = _along(op, operands, params, results, tangents)
+                found = _result_tangents(op, operands, params, results, tangents)
             for result, tangent in zip(results, found, strict=True):
                 if tangent is not None and result._data.dtype.kind in "fc":
                     level.carry(result, tangent)
@@ -88,7 +88,7 @@ def propagate(op: Op, operands: Sequence[Any], params: tuple[Any, ...], outcome:
         node.tangents = [held[p] if p >= 0 else results[-1 - p]._tangents for p in node.rule.saves]
 
 
-def _along(
+def _result_tangents(
     op: Op,
     operands: Sequence[Any],
     params: tuple[Any, ...],
@@ -100,7 +100,7 @@ def _along(
     if linear is not None:
         places = linear or range(len(operands))
         if all(tangent is None or place in places for place, tangent in enumerate(tangents)):
-            moved = [_moved(o, tangents[i]) if i in places else o for i, o in enumerate(operands)]
+            moved = [_tangent_or_zero(o, tangents[i]) if i in places else o for i, o in enumerate(operands)]
             out = call(op, moved, params)
             return out if op.outputs > 1 else (out,)
     if op.name in _PRODUCTS:
@@ -118,7 +118,7 @@ def _along(
     return _by_transposition(op, rule, operands, params, results, tangents)
 
 
-def _moved(operand: Any, tangent: Tensor | None) -> Any:
+def _tangent_or_zero(operand: Any, tangent: Tensor | None) -> Any:
     """Return what a linear op is given in an operand's place: its tangent, or a zero."""
     if tangent is not None:
         return tangent
@@ -152,7 +152,7 @@ def _context(
     return OpContext(saved, params, needs, inputs, [(r.shape, r.dtype) for r in results])
 
 
-def _kept(rule: Derivative, operands: Sequence[Any], results: Sequence[Tensor]) -> list[Any]:
+def _saved_values(rule: Derivative, operands: Sequence[Any], results: Sequence[Tensor]) -> list[Any]:
     return [operands[p] if p >= 0 else results[-1 - p] for p in rule.saves]
 
 
@@ -174,7 +174,7 @@ def _elementwise(
     if any(dtype.kind == "c" for dtype in dtypes) and op.name not in _HOLOMORPHIC:
         return None
     total = None
-    kept = _kept(rule, operands, (result,))
+    kept = _saved_values(rule, operands, (result,))
     for position, tangent in enumerate(tangents):
         if tangent is None:
             continue
@@ -190,7 +190,7 @@ def _elementwise(
 # ---- any op ----------------------------------------------------------------------------------------------------------
 
 
-class Entry(Node):
+class LocalAliasNode(Node):
     """Stands between a tensor and an alias of it: a local pass ends here, a later one goes on to the tensor."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -212,28 +212,28 @@ class Entry(Node):
         return self._metas
 
 
-def entered(tensor: Tensor) -> tuple[Tensor, Entry]:
+def local_alias(tensor: Tensor) -> tuple[Tensor, LocalAliasNode]:
     """Return an alias of a tensor, with its tangents, that requires grad, and the node that leads nowhere yet."""
-    node = Entry(tensor)
+    node = LocalAliasNode(tensor)
     alias = Tensor.made(tensor._data, node)
     alias.share_counter(tensor)
     return share_tangents(tensor, alias), node
 
 
-def through(
+def with_tangents(
     items: Sequence[Tensor | None], run: Callable[[list[Tensor | None]], list[Tensor | None]]
 ) -> list[Tensor | None]:
     """Return `run(items)` with tangents, for anything that records how its results depend on its items: what that
     records is differentiated twice, as a vjp is in `_by_transposition`."""
     levels: tuple[TangentLevel, ...] = state.forward
     recording = state.grad
-    entries: list[tuple[Entry, Edge]] = []
+    entries: list[tuple[LocalAliasNode, Edge]] = []
     local: list[Tensor | None] = []
     for item in items:
         if item is None or item.dtype.kind not in "fc":
             local.append(item)
             continue
-        alias, entry = entered(item)
+        alias, entry = local_alias(item)
         entries.append((entry, edge_or_none(item)))
         local.append(alias)
     state.grad = True
@@ -255,7 +255,7 @@ def through(
 def _probe(result: Tensor) -> Tensor:
     """Return a gradient of ones that requires grad itself, and leads nowhere."""
     with active_levels(()):
-        return entered(ops.ones_as(result))[0]
+        return local_alias(ops.ones_as(result))[0]
 
 
 def _push(
@@ -271,7 +271,7 @@ def _push(
     if not flowing:
         return
     probes = [_probe(result) for result in flowing]
-    turned = pulled_back(flowing, probes, [item for item, _ in pairs], True)
+    turned = pull_back(flowing, probes, [item for item, _ in pairs], True)
     live = [(g, t) for g, (_, t) in zip(turned, pairs, strict=True) if g is not None and g._requires_grad]
     for result, tangent in zip(flowing, _transposed(live, probes, recording), strict=True):
         if tangent is not None:
@@ -288,16 +288,16 @@ def _by_transposition(
 ) -> list[Tensor | None]:
     """Return the tangents of the results as the derivative of <vjp(u), tangents> by u, in which the vjp is linear."""
     recording = state.grad
-    entries: list[tuple[Entry, Edge]] = []
+    entries: list[tuple[LocalAliasNode, Edge]] = []
 
     def local(value: Any) -> Any:
         if not (recording and isinstance(value, Tensor) and value._requires_grad):
             return value
-        alias, entry = entered(value)
+        alias, entry = local_alias(value)
         entries.append((entry, value.edge()))
         return alias
 
-    kept = [local(value) for value in _kept(rule, operands, results)]
+    kept = [local(value) for value in _saved_values(rule, operands, results)]
     probes: list[Tensor | None] = [None] * len(results)
     state.grad = True
     try:
@@ -358,7 +358,7 @@ def _transposed(
     wanted = [probe for probe in probes if probe is not None]
     if not pairs:
         return [None] * len(probes)
-    found = iter(pulled_back([g for g, _ in pairs], [t for _, t in pairs], wanted, recording))
+    found = iter(pull_back([g for g, _ in pairs], [t for _, t in pairs], wanted, recording))
     return [None if probe is None else next(found) for probe in probes]
 
 

@@ -37,16 +37,16 @@ from ..storage.version_counter import exchanged, stale_message, was_changed
 from ..tensor.tangent_levels import carries_tangent
 from ..tensor.tensor import Tensor
 from ..vmap.backward import backward_batched
-from ..vmap.user_backward import arrays_through, densified, run_backward, shown
+from ..vmap.user_backward import backward_on_arrays, densified, for_user_code, run_backward
 from .double_backward import run_packed
-from .function_class_api import MembersOfFunction
+from .function_class_api import FunctionMembers
 
 if TYPE_CHECKING:
     from .function import Function
-    from .function_traits import Plan
+    from .function_traits import FunctionTraits
 
 
-class FunctionNode(MembersOfFunction, Node):
+class FunctionNode(FunctionMembers, Node):
     """The node of one application of a Function, and the context given to forward and backward.
 
     Attributes:
@@ -57,7 +57,7 @@ class FunctionNode(MembersOfFunction, Node):
     """
 
     _function: type[Function]
-    _plan: Plan
+    _plan: FunctionTraits
     needs_input_grad: tuple[bool, ...] = ()
     to_save: tuple[Any, ...] | None = None
     saved_for_forward: tuple[Any, ...] | None = None
@@ -314,7 +314,7 @@ class FunctionNode(MembersOfFunction, Node):
         if recorder is not None and not create_graph:
             return recorder.function_vjp(self, grads)
         if not create_graph and self._needed is None:
-            return arrays_through(self, grads)
+            return backward_on_arrays(self, grads)
         static, needed = self.needs_input_grad, self._needed
         if needed is None or static != tuple([edge is not None and edge[0] is not None for edge in self._edges]):
             return self._run_here(grads, create_graph)  # every gradient is needed, or the user said which (CX-18)
@@ -326,11 +326,13 @@ class FunctionNode(MembersOfFunction, Node):
                 self.needs_input_grad = static
 
     def _run_on_arrays(self, grads: list[Data | None]) -> Sequence[Data | None]:
-        return arrays_through(self, grads)
+        return backward_on_arrays(self, grads)
 
     def _run_here(self, grads: list[Data | None], create_graph: bool) -> Sequence[Data | None]:
         if not create_graph:
-            return [None if g is None else g._data for g in run_backward(self, [shown(g) for g in grads], False)]
+            return [
+                None if g is None else g._data for g in run_backward(self, [for_user_code(g) for g in grads], False)
+            ]
         dense_grads = [None if g is None else densified(g) for g in grads]
         if not self.readable:  # reading it will say so
             return run_backward(self, dense_grads, True)
@@ -382,7 +384,7 @@ class FunctionNode(MembersOfFunction, Node):
 
     def _attributes(self) -> dict[str, Any]:
         """Return the attributes that the user set on ctx."""
-        return {name: value for name, value in self.__dict__.items() if name not in OWN}
+        return {name: value for name, value in self.__dict__.items() if name not in CONTEXT_ATTRIBUTES}
 
     def references(self) -> dict[str, tuple[str, int]]:
         """Return which attributes are an input or an output of the Function. Where forward ran just now they were noted
@@ -423,7 +425,7 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-OWN = frozenset(
+CONTEXT_ATTRIBUTES = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
     "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _input_places _places "
     "_given _lent _references _edges _metas _sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained "
@@ -431,7 +433,7 @@ OWN = frozenset(
 )
 """What is no attribute of the user's."""
 
-HOLDING = frozenset({"_kept", "_slots"})
+SAVED_ATTRIBUTES = frozenset({"_kept", "_slots"})
 """Among them, where what was saved is held."""
 
 
@@ -440,12 +442,12 @@ def name_as_generated(node: FunctionNode) -> None:
     node._suffix = "GeneratedBackward"
 
 
-def refer(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+def note_references(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """Note which attributes of ctx are an input or an output: they stand for these wherever backward runs."""
     references: dict[str, tuple[str, int]] = {}
     given: dict[int, Tensor] = {}
     for name, value in node.__dict__.items():
-        if name in OWN:
+        if name in CONTEXT_ATTRIBUTES:
             continue
         if isinstance(value, Tensor):
             kind, position = origin_of(value, args, outputs, node.dirty_tensors)

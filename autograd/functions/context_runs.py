@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, slot_of
-from .context import HOLDING, FunctionNode
-from .double_backward import changes_on
+from .context import SAVED_ATTRIBUTES, FunctionNode
+from .double_backward import context_changes
 
 _ABSENT: Any = object()
 
@@ -130,7 +130,7 @@ def has_changed(before: dict[str, Any], ran: FunctionNode) -> bool:
     """Tell whether backward set or deleted something on a context that was `before`. That it let go of what was saved
     (CX-24, CX-25) is no change: the client knows of it."""
     now = ran.__dict__
-    names = (now.keys() | before.keys()) - HOLDING
+    names = (now.keys() | before.keys()) - SAVED_ATTRIBUTES
     return any([before.get(name, _ABSENT) is not now.get(name, _ABSENT) for name in names])
 
 
@@ -139,7 +139,7 @@ def left_behind(context: FunctionNode, before: dict[str, Any], ran: FunctionNode
     now = ran.__dict__
     left = object.__new__(type(context))
     left.__dict__.update({name: value for name, value in context.__dict__.items() if name in now})
-    changed = changes_on(before, ran)
+    changed = context_changes(before, ran)
     left.__dict__.update(changed)
     if left._references:
         kept = {name: ref for name, ref in left._references.items() if name in now and name not in changed}

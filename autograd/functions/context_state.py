@@ -18,7 +18,7 @@ from ..nodes.node import FREED
 from ..registry.vjp_rules import Meta
 from ..saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, SavedSlot, UnreadableSlots
 from ..tensor.tensor import Tensor
-from .context import OWN, FunctionNode
+from .context import CONTEXT_ATTRIBUTES, FunctionNode
 from .function import Function
 
 _NONE: Final[dict[Any, Any]] = {}
@@ -75,7 +75,9 @@ def state_of(node: FunctionNode) -> ContextState:
         refused=saved.message if type(saved) is UnreadableSlots else "" if node.readable else FREED,
         pre_hooks=node._pre_hooks,
         post_hooks=node._post_hooks,
-        attributes={name: one for name, one in vars(node).items() if name not in OWN and name not in references},
+        attributes={
+            name: one for name, one in vars(node).items() if name not in CONTEXT_ATTRIBUTES and name not in references
+        },
         notes=node._notes or None,
         references=dict(references),
         needs_input_grad=node.needs_input_grad,
@@ -132,7 +134,7 @@ def state_without_data(node: FunctionNode) -> tuple[Any, ...] | None:
     if node._pre_hooks is not None or node._post_hooks is not None:
         return None
     for name in node.__dict__:
-        if name not in OWN:
+        if name not in CONTEXT_ATTRIBUTES:
             return None
     slots: list[Any] = []
     for slot in saved:
@@ -162,7 +164,7 @@ def held_values(node: FunctionNode) -> list[Any]:
                 found.append(slot.value[1].content[1])
     references = node._references or ()
     for name, value in node.__dict__.items():
-        if name not in OWN and name not in references:
+        if name not in CONTEXT_ATTRIBUTES and name not in references:
             found.append(value)
     return found
 

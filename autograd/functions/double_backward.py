@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Items = Sequence[Tensor | None]
 
 
-class Intermediate:
+class SavedIntermediates:
     """Values that forward saved and that are neither inputs nor outputs, as leaves of a local tape."""
 
     def __init__(self, name: str, leaves: Sequence[tuple[int, Tensor]]) -> None:
@@ -55,7 +55,7 @@ class Intermediate:
                 )
 
 
-def on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tuple[FunctionNode, Intermediate]:
+def context_on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tuple[FunctionNode, SavedIntermediates]:
     """Return a context whose saved inputs and outputs are the given tensors and whose other saved values are leaves."""
     node = context.replay(inputs, outputs)
     tagged: list[tuple[int, Tensor]] = []
@@ -67,7 +67,7 @@ def on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tuple[Funct
             saved[number] = slot._replace(value=leaf, counter=UNSHARED, version=0)
     if node._saved is not None:
         node.keep_slots(saved)
-    return node, Intermediate(context.name(), tagged)
+    return node, SavedIntermediates(context.name(), tagged)
 
 
 def leaf_of(tensor: Tensor, requires_grad: bool) -> Tensor:
@@ -104,11 +104,11 @@ def edges_outside(results: Items, own: Items, since: int) -> list[Edge]:
     return list(found)
 
 
-def differentiated(
+def grads_on_tape(
     outputs: Items,
     leaves: Items,
     cotangents: Items,
-    intermediate: Intermediate,
+    intermediate: SavedIntermediates,
     create_graph: bool,
     outside: Sequence[Edge] = (),
 ) -> list[Tensor | None]:
@@ -152,7 +152,7 @@ class PackedBackward(Node):
         items: Items,
         leaves: Items,
         results: Items,
-        intermediate: Intermediate,
+        intermediate: SavedIntermediates,
         since: int,
         outside: Sequence[Edge] = (),
     ) -> None:
@@ -236,10 +236,10 @@ class PackedBackward(Node):
             return self._with_tangents(grads, recorder)
         if not create_graph:
             wrapped = [None if g is None else Tensor.made(g) for g in grads]
-            found = differentiated(self._results, self._leaves, wrapped, self._intermediate, False, self._outside)
+            found = grads_on_tape(self._results, self._leaves, wrapped, self._intermediate, False, self._outside)
             return [None if g is None else g._data for g in found]
         cotangents = [None if g is None else leaf_of(g, g._requires_grad) for g in grads]
-        found = differentiated(self._results, self._leaves, cotangents, self._intermediate, True, self._outside)
+        found = grads_on_tape(self._results, self._leaves, cotangents, self._intermediate, True, self._outside)
         above = PackedBackward(
             self._name + "Backward",
             [*grads, *self._items],
@@ -252,7 +252,7 @@ class PackedBackward(Node):
         return above.outputs()
 
 
-def changes_on(before: dict[str, Any], ran: FunctionNode) -> dict[str, Any]:
+def context_changes(before: dict[str, Any], ran: FunctionNode) -> dict[str, Any]:
     """Return what a backward set on `ran`, a copy of its context that was `before` (CX-02); tensors without the local
     tape's history."""
     return {
@@ -279,8 +279,8 @@ def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode,
     items = [*grads, *inputs, *outputs]
     leaves = [None if t is None else leaf_of(t, t._requires_grad) for t in items]
     a, b = len(grads), len(grads) + len(inputs)
-    node, intermediate = on_tape(context, leaves[a:b], leaves[b:])
+    node, intermediate = context_on_tape(context, leaves[a:b], leaves[b:])
     before, since = dict(node.__dict__), next_sequence()
     results = run(node, leaves[:a])
-    context.__dict__.update(changes_on(before, node))
+    context.__dict__.update(context_changes(before, node))
     return PackedBackward(context.name() + "Backward", items, leaves, results, intermediate, since).outputs()

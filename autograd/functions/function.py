@@ -44,10 +44,10 @@ from ..vmap.user_backward import densified
 from ..vmap.user_backward import run_backward as run_backward
 from .bind_arguments import bind
 from .context import FunctionNode as FunctionNode
-from .context import name_as_generated, refer
-from .function_class_api import Members
+from .context import name_as_generated, note_references
+from .function_class_api import FunctionClassMembers
 from .function_outputs import check_returned, check_unmarked, wrap_outputs
-from .function_traits import Plan, may_mark, unwritten, unwritten_forward, unwritten_setup
+from .function_traits import FunctionTraits, may_mark, unwritten, unwritten_forward, unwritten_setup
 from .writable_inputs import saved_copies
 
 _HERE = contextlib.nullcontext()
@@ -63,7 +63,7 @@ class FunctionMeta(type):
     _backward_cls: type[FunctionNode]
     _context_type: type[FunctionNode] = FunctionNode
     """What the node class is derived from; a Function class may name another."""
-    _plan: Plan
+    _plan: FunctionTraits
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
@@ -74,28 +74,28 @@ class FunctionMeta(type):
             "__module__": cls.__module__,
         }
         type.__setattr__(cls, "_backward_cls", type(name + "Backward", (cls._context_type,), members))
-        _plan_anew(cls)
+        _renew_traits(cls)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        _plan_anew(cls)
+        _renew_traits(cls)
 
     def __delattr__(cls, name: str) -> None:
         super().__delattr__(name)
-        _plan_anew(cls)
+        _renew_traits(cls)
 
 
-def _plan_anew(cls: Any) -> None:
+def _renew_traits(cls: Any) -> None:
     """Make the plan of a class that was patched anew, and those of the classes that inherit from it."""
-    cls._backward_cls._plan = plan = Plan(cls)
+    cls._backward_cls._plan = plan = FunctionTraits(cls)
     saved: Any = cls._context_type.saved_tensors
     cls._backward_cls.saved_tensors = saved_copies(saved) if plan.writable else saved
     type.__setattr__(cls, "_plan", plan)
     for below in type.__subclasses__(cls):
-        _plan_anew(below)
+        _renew_traits(below)
 
 
-class Function(Members, metaclass=FunctionMeta):
+class Function(FunctionClassMembers, metaclass=FunctionMeta):
     """The base of user-written differentiable operations.
 
     Subclasses give a static `forward`, with or without `setup_context`, and a static `backward` (or `vjp`, the same
@@ -215,7 +215,7 @@ def apply_with_tangents(
     """Run forward, then jvp where an argument carries a tangent; return the context, what forward returned, and what
     apply returns."""
     here = state.here
-    held = _held_elsewhere(args)
+    held = _on_other_device(args)
     if held is not None:
         check_kinds(cls, [arg.device for arg in args if isinstance(arg, Tensor)])
     with active_levels(()), device_guard(held) if needs_device_guard(held) else _HERE:
@@ -258,7 +258,7 @@ def run_forward(
     check_returned(node, args, outputs, cls._plan.setup is not None)
     if recording:
         node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
-        refer(node, args, outputs)
+        note_references(node, args, outputs)
         if node._references is None:
             node._references = {}  # known: nobody need look again
     node.to_save = None
@@ -385,7 +385,7 @@ def _stays(cls: type[Function], arg: Tensor, given: tuple[Any, ...]) -> bool:
     )
 
 
-def _held_elsewhere(args: tuple[Any, ...]) -> Any:
+def _on_other_device(args: tuple[Any, ...]) -> Any:
     """Return the first array of another device than the host among the arguments, None if there is none."""
     for arg in args:
         if isinstance(arg, Tensor) and is_device_array(arg._data):

@@ -41,7 +41,7 @@ def warn_of_instance(cls: type, stacklevel: int) -> None:
     )
 
 
-class OfContext:
+class ContextMember:
     """A member of the context, seen on a Function class or on an instance of one.
 
     On the class it is the context's own function or property: `Cls.save_for_backward(ctx, x)` is
@@ -55,7 +55,7 @@ class OfContext:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: Members | None, owner: Any) -> Any:
+    def __get__(self, instance: FunctionClassMembers | None, owner: Any) -> Any:
         if instance is None:
             found: Any = getattr(owner._backward_cls, self._name, None)
             return found if callable(found) or isinstance(found, property) else self
@@ -71,11 +71,11 @@ class OfContext:
             f"Function is no node of a graph; use ctx.{self._name}, or output.grad_fn.{self._name}"
         )
 
-    def __set__(self, instance: Members, value: Any) -> None:
+    def __set__(self, instance: FunctionClassMembers, value: Any) -> None:
         setattr(instance._context, self._name, value)
 
 
-class OfFunction:
+class FunctionMember:
     """A member of the Function class, seen on the context; a user may set an attribute of the same name."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -86,19 +86,19 @@ class OfFunction:
         return self if function is None else getattr(function, self._name)
 
 
-class MembersOfFunction:
+class FunctionMembers:
     """The members of a Function class that its context has as well: mixed into the context."""
 
-    forward = OfFunction()
-    setup_context = OfFunction()
-    backward = OfFunction()
-    vjp = OfFunction()
-    jvp = OfFunction()
-    vmap = OfFunction()
-    generate_vmap_rule = OfFunction()
+    forward = FunctionMember()
+    setup_context = FunctionMember()
+    backward = FunctionMember()
+    vjp = FunctionMember()
+    jvp = FunctionMember()
+    vmap = FunctionMember()
+    generate_vmap_rule = FunctionMember()
 
 
-class Members:
+class FunctionClassMembers:
     """The members of a Function class that its subclasses need not write, and those of its context: mixed into it."""
 
     _backward_cls: ClassVar[type[FunctionNode]]
@@ -116,29 +116,29 @@ class Members:
             "generate_vmap_rule=True."
         )
 
-    save_for_backward = OfContext()
-    save_for_forward = OfContext()
-    mark_dirty = OfContext()
-    mark_non_differentiable = OfContext()
-    mark_shared_storage = OfContext()
-    set_materialize_grads = OfContext()
+    save_for_backward = ContextMember()
+    save_for_forward = ContextMember()
+    mark_dirty = ContextMember()
+    mark_non_differentiable = ContextMember()
+    mark_shared_storage = ContextMember()
+    set_materialize_grads = ContextMember()
 
-    dirty_tensors = OfContext()
-    materialize_grads = OfContext()
-    needs_input_grad = OfContext()
-    non_differentiable = OfContext()
-    requires_grad = OfContext()
-    saved_for_forward = OfContext()
-    saved_tensors = OfContext()
-    saved_variables = OfContext()
-    to_save = OfContext()
+    dirty_tensors = ContextMember()
+    materialize_grads = ContextMember()
+    needs_input_grad = ContextMember()
+    non_differentiable = ContextMember()
+    requires_grad = ContextMember()
+    saved_for_forward = ContextMember()
+    saved_tensors = ContextMember()
+    saved_variables = ContextMember()
+    to_save = ContextMember()
 
-    name = OfContext(of_node=True)
-    next_functions = OfContext(of_node=True)
-    register_hook = OfContext(of_node=True)
-    register_prehook = OfContext(of_node=True)
-    maybe_clear_saved_tensors = OfContext(of_node=True)
-    metadata = OfContext(of_node=True)
+    name = ContextMember(of_node=True)
+    next_functions = ContextMember(of_node=True)
+    register_hook = ContextMember(of_node=True)
+    register_prehook = ContextMember(of_node=True)
+    maybe_clear_saved_tensors = ContextMember(of_node=True)
+    metadata = ContextMember(of_node=True)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warn_of_instance(type(self), stacklevel=3)

@@ -22,7 +22,7 @@ from ..storage.version_counter import watch
 from ..storage.view_geometry import GeometricView, geometry_of
 from ..storage.views import FUNCTION, NO_GRAD, SEVERAL, record_alias, record_function_view, record_output_view
 from ..tensor.tensor import Tensor
-from .context import refer
+from .context import note_references
 
 if TYPE_CHECKING:
     from .context import FunctionNode
@@ -95,7 +95,7 @@ def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate
             twin.output_nr = number  # one new tensor in two slots is one object, known by the last (OU-08)
         results.append(twin)
     if node._edges:
-        refer(node, args, outputs)
+        note_references(node, args, outputs)
         for name, (kind, place) in (node._references or {}).items():
             if kind is OUTPUT:  # an attribute that is an output is the tensor that apply returns (CX-04)
                 setattr(node, name, results[place])

@@ -74,7 +74,7 @@ def _names_in(code: CodeType) -> bool:
     return "mark_dirty" in code.co_names or any(_names_in(one) for one in inner)
 
 
-class Plan:
+class FunctionTraits:
     """The methods and flags of one Function class.
 
     Attributes:

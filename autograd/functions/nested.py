@@ -21,7 +21,7 @@ from ..saved.saved_slots import SavedSlot
 from ..tensor.tensor import Tensor
 from .context import FunctionNode
 from .function import Function
-from .function_class_api import OfContext
+from .function_class_api import ContextMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _defined(leaves: Sequence[Any]) -> int:
     return sum(leaf is not None for leaf in leaves)
 
 
-def taken_apart(value: Any) -> tuple[list[Tensor], Nesting]:
+def flattened_tensors(value: Any) -> tuple[list[Tensor], Nesting]:
     """Return the tensors in a nested value and their nesting.
 
     Raises:
@@ -88,7 +88,7 @@ class NestedNode(FunctionNode):
     def __getattr__(self, name: str) -> Any:
         """Return a method, property or constant of the Function's class: its code asks `self` for them."""
         found = None if name.startswith("_") else inspect.getattr_static(type(self)._function, name, None)
-        if found is None or isinstance(found, OfContext):
+        if found is None or isinstance(found, ContextMember):
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
         if isinstance(found, property):
             assert found.fget is not None
@@ -101,7 +101,7 @@ class NestedNode(FunctionNode):
         Raises:
             ValueError: something in them is neither a tensor nor None.
         """
-        tensors, self._nested_saved = taken_apart(values)
+        tensors, self._nested_saved = flattened_tensors(values)
         super().save_for_backward(*self._arguments(tensors))
 
     @property
@@ -115,11 +115,11 @@ class NestedNode(FunctionNode):
 
     def mark_dirty(self, *values: Any, **named: Any) -> None:
         """Declare the tensors in these nested values as changed in place."""
-        super().mark_dirty(*self._arguments(taken_apart((values, named))[0]))
+        super().mark_dirty(*self._arguments(flattened_tensors((values, named))[0]))
 
     def mark_non_differentiable(self, *values: Any, **named: Any) -> None:
         """Declare the tensors in these nested values as having no derivative."""
-        super().mark_non_differentiable(*self._arguments(taken_apart((values, named))[0]))
+        super().mark_non_differentiable(*self._arguments(flattened_tensors((values, named))[0]))
 
     def _arguments(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Return `tensors` with the arguments of the application for those that forward_extended was shown."""
@@ -188,7 +188,7 @@ class NestedIOFunction(Function):
                     f"{cls.__name__}: the keyword-only arguments {', '.join(bound.kwargs)} have no place among nested "
                     "inputs; make them positional parameters of forward_extended"
                 )
-        tensors, nesting = taken_apart(args)
+        tensors, nesting = flattened_tensors(args)
         *outputs, produced = super().apply(nesting, attributes, *tensors)
         return cast("Nesting", produced).rebuilt(outputs)
 
@@ -201,7 +201,7 @@ class NestedIOFunction(Function):
         ctx._twins = list(zip(shown, tensors, strict=True))
         try:
             result = ctx._function.forward_extended(ctx, *nesting.rebuilt(shown))
-            outputs, produced = taken_apart(result)
+            outputs, produced = flattened_tensors(result)
             outputs = ctx._arguments(outputs)
         finally:
             del ctx._twins

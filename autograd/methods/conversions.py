@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..tensor.tangent_levels import Tangents
 
 
-class Exports:
+class Conversions:
     """Mixed into the tensor."""
 
     _data: Any

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     MethodWith = Callable[[Any], Tensor]
 
 
-class AloneInPlace:
+class UnaryInPlace:
     """Changes by one op of the tensor alone."""
 
     ceil_: MethodAlone
@@ -45,7 +45,7 @@ class AloneInPlace:
     trunc_: MethodAlone
 
 
-class WithOtherInPlace:
+class BinaryInPlace:
     """Changes by one op of the tensor and another operand."""
 
     bitwise_and_: MethodWith
@@ -129,7 +129,7 @@ class ElementwiseInPlace:
     xlogy_: Method
 
 
-class ComparedInPlace:
+class ComparisonInPlace:
     """Comparisons, whose gradient is zero: what the elements were before does not matter to them smoothly."""
 
     eq_: Method
@@ -145,7 +145,7 @@ class ComparedInPlace:
     not_equal_: Method
 
 
-class ScatteredInPlace:
+class ScatterInPlace:
     """Changes that put elements in other places; an operand must share no memory at all."""
 
     index_copy_: Method
@@ -215,11 +215,11 @@ def _scattered(function: Any) -> Any:
 def _attach() -> None:
     """Make the methods."""
     for methods, make in (
-        (AloneInPlace, _alone),
-        (WithOtherInPlace, _with_other),
+        (UnaryInPlace, _alone),
+        (BinaryInPlace, _with_other),
         (ElementwiseInPlace, _elementwise),
-        (ComparedInPlace, _compared),
-        (ScatteredInPlace, _scattered),
+        (ComparisonInPlace, _compared),
+        (ScatterInPlace, _scattered),
     ):
         for name in methods.__annotations__:
             change = make(getattr(ops, name[:-1]))

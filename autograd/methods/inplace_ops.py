@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 
-class Changes:
+class InPlaceOps:
     """Methods that change a tensor in place."""
 
     def add_(self, other: Any, *, alpha: Any = 1) -> Tensor:

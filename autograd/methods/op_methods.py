@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .function_methods import FunctionMethods, bind
-from .inplace_methods import AloneInPlace, ComparedInPlace, ElementwiseInPlace, ScatteredInPlace, WithOtherInPlace
+from .inplace_methods import BinaryInPlace, ComparisonInPlace, ElementwiseInPlace, ScatterInPlace, UnaryInPlace
 from .layout_methods import LayoutMethods
 from .shape_methods import ShapeMethods
 
@@ -25,11 +25,11 @@ class TensorMethods(
     ShapeMethods,
     LayoutMethods,
     FunctionMethods,
-    AloneInPlace,
-    WithOtherInPlace,
+    UnaryInPlace,
+    BinaryInPlace,
     ElementwiseInPlace,
-    ComparedInPlace,
-    ScatteredInPlace,
+    ComparisonInPlace,
+    ScatterInPlace,
 ):
     """Methods of tensors. Each takes what the function of the same name takes, the tensor being the first."""
 

@@ -14,7 +14,7 @@ from .. import ops
 from ..mutation.inplace import in_place, set_item
 from ..mutation.overlap import check_item
 from ..tensor.tensor import Tensor
-from .inplace_ops import Changes
+from .inplace_ops import InPlaceOps
 from .numpy_functions import NumpyFunctions
 
 Operator = Callable[[Any, Any], "Tensor"]
@@ -58,7 +58,7 @@ def _named(operator: Any, name: str) -> Operator:
     return operator
 
 
-class Operators(Changes, NumpyFunctions):
+class Operators(InPlaceOps, NumpyFunctions):
     """Operators of tensors. What an operator cannot take it leaves to the other operand, as Python wants it."""
 
     __add__, __radd__ = _both_ways("add", "add")

@@ -6,10 +6,10 @@ that it inherits them.
 
 from __future__ import annotations
 
-from .conversions import Exports
+from .conversions import Conversions
 from .graph_methods import GraphMethods
 from .op_methods import TensorMethods
 
 
-class Surface(GraphMethods, Exports, TensorMethods):
+class Surface(GraphMethods, Conversions, TensorMethods):
     """The methods of `Tensor` that are not its own."""

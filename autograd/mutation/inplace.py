@@ -41,7 +41,7 @@ from ..storage.views import (
     views_of,
 )
 from ..tensor.inference import check_change
-from ..vmap import change_of_all
+from ..vmap import whole_batch_change
 from . import inplace_tangents
 from .copy_slices import CopySlices, EmptyView, ViewChange
 from .overlap import check_partial
@@ -256,7 +256,7 @@ def _write(tensor: Tensor, result: Tensor) -> None:
     counter = tensor.counter()
     before = counter[0]
     if type(tensor._data) is Batched or type(result._data) is Batched:
-        value, new = change_of_all(tensor, result)
+        value, new = whole_batch_change(tensor, result)
         in_place(value, lambda old: new)
     elif 0 not in tensor.shape:
         write_into(current_data(tensor._data), current_data(result._data))

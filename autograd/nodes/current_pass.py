@@ -15,7 +15,7 @@ from ..core.modes import state
 from .node import Node
 
 if TYPE_CHECKING:
-    from ..engine.traversal import Pass
+    from ..engine.traversal import BackwardPass
 
 
 def current_pass_id() -> int:
@@ -48,7 +48,7 @@ def will_run(node: Node) -> bool:
     return _current("will_run").will_reach(node)
 
 
-def _current(question: str) -> Pass:
+def _current(question: str) -> BackwardPass:
     task = state.task
     if task is None:
         raise AutogradError(f"{question} should only be called during the backward pass: in a backward or a hook")

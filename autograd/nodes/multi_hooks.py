@@ -19,7 +19,7 @@ from ..tensor.tensor import Tensor
 from .node import Node, prepare_hook
 
 if TYPE_CHECKING:
-    from ..engine.traversal import Pass
+    from ..engine.traversal import BackwardPass
 
 MODES = ("all", "any")
 
@@ -32,7 +32,7 @@ class MultiGradHook:
         self._mode = mode
         self._places: list[Callable[[], Node | None]] = [_place_of(tensor) for tensor in tensors]
 
-    def saw(self, task: Pass, position: int, node: Node, grad: Any) -> None:
+    def saw(self, task: BackwardPass, position: int, node: Node, grad: Any) -> None:
         """Note the gradient of one of the tensors in a pass, and call the function once it is complete."""
         seen: dict[int, Any] = task.seen.setdefault(self, {})
         if self._mode == "any":
@@ -44,7 +44,7 @@ class MultiGradHook:
         if len(seen) == self._expected(task):
             task.show("all", self._fn, node, [seen.get(i) for i in range(len(self._places))])
 
-    def _expected(self, task: Pass) -> int:
+    def _expected(self, task: BackwardPass) -> int:
         """Return how many of the gradients the pass will produce."""
         nodes = [place() for place in self._places]
         return sum(node is not None and task.will_reach(node) for node in nodes)

@@ -31,7 +31,7 @@ from .layout.axis_order import to_dtype as to_dtype
 from .layout.axis_order import zeros_as as zeros_as
 from .layout.device_transfer import to_device as to_device
 from .layout.diagonals import put_diagonal as put_diagonal
-from .layout.shape import resolved as resolved
+from .layout.shape import infer_size as infer_size
 from .layout.striding import placed as placed
 from .layout.striding import put_placed as put_placed
 from .layout.striding import view_dtype as view_dtype

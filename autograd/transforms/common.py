@@ -16,7 +16,7 @@ from ..core.batched_data import Batched
 from ..core.modes import state
 from ..core.pytree import Structure, flatten, unflatten
 from ..core.recorder import Pending
-from ..forward_mode.tangents import Entry, edge_or_none
+from ..forward_mode.tangents import LocalAliasNode, edge_or_none
 from ..nodes.accumulator import AccumulateGrad
 from ..nodes.node import Node
 from ..nodes.once_differentiable import DelayedError
@@ -108,7 +108,7 @@ def tensors_in(tree: Any) -> tuple[list[Tensor], Structure]:
 # ---- aliases ---------------------------------------------------------------------------------------------------------
 
 
-class Alias(Entry):
+class TransformInputNode(LocalAliasNode):
     """The place in the graph of an input of a transform's function; it leads on to the input's own.
 
     Attributes:
@@ -121,15 +121,15 @@ class Alias(Entry):
         self.lead_to(edge_or_none(tensor))
 
 
-class Aliases:
+class InputAliases:
     """Aliases of the inputs of one call of a transform."""
 
     def __init__(self) -> None:
-        self._nodes: list[Alias] = []
+        self._nodes: list[TransformInputNode] = []
 
     def of(self, tensor: Tensor) -> Tensor:
         """Return an alias of a tensor, with its tangents: a leaf that requires grad."""
-        node = Alias(tensor)
+        node = TransformInputNode(tensor)
         self._nodes.append(node)
         data = tensor._data
         if state.recorder is not None and type(data) is not Pending and type(data) is not Batched:
@@ -154,7 +154,7 @@ def values_of(tensor: Tensor) -> Generator[Tensor]:
         yield tensor
 
 
-def leads_out(tensors: Iterable[Tensor]) -> bool:
+def has_outer_history(tensors: Iterable[Tensor]) -> bool:
     """Tell whether a gradient of one of the tensors would reach a leaf, an input of a transform that still runs, or an
     error that it must not miss."""
     stack = [edge_or_none(tensor)[0] for one in tensors for tensor in values_of(one)]
@@ -164,7 +164,7 @@ def leads_out(tensors: Iterable[Tensor]) -> bool:
         if node in seen:
             continue
         seen.add(node)
-        if isinstance(node, AccumulateGrad | DelayedError) or (isinstance(node, Alias) and node.open):
+        if isinstance(node, AccumulateGrad | DelayedError) or (isinstance(node, TransformInputNode) and node.open):
             return True
         assert node is not None
         stack.extend([edge[0] for edge in node._edges if edge is not None])
@@ -174,16 +174,16 @@ def leads_out(tensors: Iterable[Tensor]) -> bool:
 # ---- results ---------------------------------------------------------------------------------------------------------
 
 
-def settled(tensor: Tensor) -> Tensor:
+def without_inner_history(tensor: Tensor) -> Tensor:
     """Return a result of a transform that has run: with its history where that leads out, else without (FT-10)."""
     if not tensor._requires_grad:
         return tensor
-    if state.grad and leads_out((tensor,)):
+    if state.grad and has_outer_history((tensor,)):
         return tensor if tensor.grad_fn is not None else ops.view(tensor, tensor.shape)
     return share_tangents(tensor, tensor.alias() if type(tensor._data) is Batched else tensor.detach())
 
 
-def settled_tree(tree: Any) -> Any:
+def tree_without_inner_history(tree: Any) -> Any:
     """Return nested results, each settled.
 
     Raises:
@@ -193,10 +193,10 @@ def settled_tree(tree: Any) -> Any:
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
             raise AutogradError(f"Expected tensors, got unsupported type {type(leaf)}")
-    return unflatten(structure, [settled(leaf) for leaf in leaves])
+    return unflatten(structure, [without_inner_history(leaf) for leaf in leaves])
 
 
-def parted(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     """Return what a function returned as (output, auxiliary output or None).
 
     Raises:

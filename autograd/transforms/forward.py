@@ -9,10 +9,10 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..core.pytree import flatten, unflatten
-from ..forward_ad import dual, unpacked
+from ..forward_ad import dual_at_level, unpack_at_level
 from ..tensor.tangent_levels import TangentLevel, open_tangent_level
 from ..tensor.tensor import Tensor
-from .common import output_tensors, parted, transforming
+from .common import output_tensors, split_aux, transforming
 
 _JVP = "jvp(f, primals, tangents)"
 
@@ -52,8 +52,8 @@ def jvp(
             if leaf.dtype.kind not in "fc":
                 raise ValueError(f"Expected {name[:-1]} to be floating point or complex, but got: {leaf.dtype}")
     with transforming("jvp", reverse=False), open_tangent_level() as level:
-        duals = [dual(level, primal, tangent) for primal, tangent in zip(given, along, strict=True)]
-        output, aux = parted(func(*unflatten(structure, duals)), has_aux, _JVP)
+        duals = [dual_at_level(level, primal, tangent) for primal, tangent in zip(given, along, strict=True)]
+        output, aux = split_aux(func(*unflatten(structure, duals)), has_aux, _JVP)
         outputs, kind = output_tensors(output, _JVP)
         pairs = [_pair(level, tensor, strict) for tensor in outputs]
         beside: Any = None
@@ -62,14 +62,14 @@ def jvp(
             for item in items:
                 if not isinstance(item, Tensor):
                     raise AutogradError(f"Expected tensors, got unsupported type {type(item)}")
-            beside = unflatten(aux_kind, [unpacked(level, item).primal for item in items])
+            beside = unflatten(aux_kind, [unpack_at_level(level, item).primal for item in items])
     value = unflatten(kind, [primal for primal, _ in pairs])
     moved = unflatten(kind, [tangent for _, tangent in pairs])
     return (value, moved, beside) if has_aux else (value, moved)
 
 
 def _pair(level: TangentLevel, tensor: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
-    primal, tangent = unpacked(level, tensor)
+    primal, tangent = unpack_at_level(level, tensor)
     if tangent is None:
         if strict:
             raise AutogradError(

@@ -15,17 +15,17 @@ from ..engine.engine import grad as engine_grad
 from ..nodes.once_differentiable import check_differentiable
 from ..tensor.tensor import Tensor
 from .common import (
-    Aliases,
     Argnums,
-    leads_out,
+    InputAliases,
+    has_outer_history,
     output_tensors,
-    parted,
     positions_of,
-    settled,
-    settled_tree,
+    split_aux,
     tensors_in,
     transforming,
+    tree_without_inner_history,
     with_arguments,
+    without_inner_history,
 )
 
 _SCALAR = "grad_and_value(f)(*args)"
@@ -62,7 +62,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     @functools.wraps(func)
     def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(argnums, len(args))
-        aliases = Aliases()
+        aliases = InputAliases()
         with transforming("grad", reverse=True):
             tensors, structure = tensors_in([args[position] for position in positions])
             inputs = [aliases.of(tensor) for tensor in tensors]
@@ -70,11 +70,11 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
                 result = func(*with_arguments(args, positions, unflatten(structure, inputs)), **kwargs)
             finally:
                 aliases.close()
-        output, aux = parted(result, has_aux, _SCALAR)
+        output, aux = split_aux(result, has_aux, _SCALAR)
         found = unflatten(structure, gradients([_scalar(output)], inputs, None, retain_graph=None))
         found = tuple(found) if isinstance(argnums, tuple) else found[0]
-        value = settled(output)
-        return found, ((value, settled_tree(aux)) if has_aux else value)
+        value = without_inner_history(output)
+        return found, ((value, tree_without_inner_history(aux)) if has_aux else value)
 
     return gradient_and_value
 
@@ -101,10 +101,10 @@ def gradients(
     found: Any = [None] * len(inputs)
     if roots:
         check_differentiable(roots)
-        recording = state.grad and (leads_out(roots) or any(c._requires_grad for c in given or ()))
+        recording = state.grad and (has_outer_history(roots) or any(c._requires_grad for c in given or ()))
         found = engine_grad(roots, inputs, given, retain_graph, recording, allow_unused=True)
     return [
-        ops.zeros_as(tensor).detach() if gradient is None else settled(gradient)
+        ops.zeros_as(tensor).detach() if gradient is None else without_inner_history(gradient)
         for tensor, gradient in zip(inputs, found, strict=True)
     ]
 
@@ -124,7 +124,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Raises:
         RuntimeError: an output is no floating tensor; (from the pullback) gradients of another structure or shape.
     """
-    aliases = Aliases()
+    aliases = InputAliases()
     with transforming("vjp", reverse=True):
         tensors, structure = tensors_in(primals)
         inputs = [aliases.of(tensor) for tensor in tensors]
@@ -132,7 +132,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             result = func(*unflatten(structure, inputs))
         finally:
             aliases.close()
-    output, aux = parted(result, has_aux, "vjp(f, *primals)")
+    output, aux = split_aux(result, has_aux, "vjp(f, *primals)")
     outputs, kind = output_tensors(output, "vjp(f, *primals)")
     for tensor in outputs:
         if tensor.dtype.kind not in "fc":
@@ -158,5 +158,5 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 )
         return unflatten(structure, gradients(outputs, inputs, given, retain_graph))
 
-    value = unflatten(kind, [settled(tensor) for tensor in outputs])
-    return (value, pullback, settled_tree(aux)) if has_aux else (value, pullback)
+    value = unflatten(kind, [without_inner_history(tensor) for tensor in outputs])
+    return (value, pullback, tree_without_inner_history(aux)) if has_aux else (value, pullback)

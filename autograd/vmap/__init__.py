@@ -14,6 +14,6 @@ from . import reduction_rules as reduction_rules
 from . import shape_rules as shape_rules
 from .batched_call import along as along
 from .batched_call import batched_call as batched_call
-from .batched_call import change_of_all as change_of_all
 from .batched_call import in_front as in_front
+from .batched_call import whole_batch_change as whole_batch_change
 from .batching_rules import rules as rules

@@ -71,7 +71,9 @@ def _picked_node(node: FunctionNode, saved: Sequence[Any], level: VmapLevel, num
     return one
 
 
-def each_example(run: Callable[[list[Any]], Sequence[Any]], grads: Sequence[Any], as_tensors: bool) -> list[Any] | None:
+def for_each_example(
+    run: Callable[[list[Any]], Sequence[Any]], grads: Sequence[Any], as_tensors: bool
+) -> list[Any] | None:
     """Return what `run(gradients)` gives for each example, stacked; None if no gradient is batched.
 
     A node of a session whose gradients are batched is run so: each example is an application that a worker may have.
@@ -86,7 +88,7 @@ def each_example(run: Callable[[list[Any]], Sequence[Any]], grads: Sequence[Any]
         for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
             one = [_picked(tensor, level, number) for tensor in tensors]
             given = run(one if as_tensors else [None if t is None else t._data for t in one])
-            found.append([_arrived(grad) for grad in given])
+            found.append([_gradient_tensor(grad) for grad in given])
         out: list[Any] = []
         for parts in zip(*found, strict=True):
             some = next((part for part in parts if part is not None), None)
@@ -98,7 +100,7 @@ def each_example(run: Callable[[list[Any]], Sequence[Any]], grads: Sequence[Any]
     return out if as_tensors else [None if t is None else t._data for t in out]
 
 
-def _arrived(grad: Any) -> Tensor | None:
+def _gradient_tensor(grad: Any) -> Tensor | None:
     """Return a gradient as a tensor, None if it is undefined; waits where only running tells (H5)."""
     if grad is None:
         return None

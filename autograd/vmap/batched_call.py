@@ -19,7 +19,7 @@ from ..dispatch.dispatch import _attach, call
 from ..registry.registry import Op
 from ..storage.views import owner_of, record_view
 from ..tensor.tensor import Tensor
-from .batching_rules import KEEPS_DIM, Call, rules
+from .batching_rules import KEEPS_DIM, BatchedOpCall, rules
 
 
 def in_front(value: Any, dim: int) -> Any:
@@ -61,7 +61,7 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
         record_view(result, op, operands, params, made._recipe[5])
 
 
-def change_of_all(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
+def whole_batch_change(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
     """Return what a change in place of a tensor to what `result` is changes, for all examples at once: the tensor that
     holds them, and what that is to become.
 
@@ -96,7 +96,7 @@ def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Vm
         values.append(value if dim is None else in_front(value, dim))
         flags.append(dim is not None)
         ranks.append(operand.ndim if hasattr(operand, "ndim") else None)
-    given = Call(op, tuple(values), tuple(flags), tuple(ranks), params, level.size)
+    given = BatchedOpCall(op, tuple(values), tuple(flags), tuple(ranks), params, level.size)
     rule = rules.get(op.name)
     made = NotImplemented if rule is None else rule(given)
     if made is NotImplemented:
@@ -104,7 +104,7 @@ def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Vm
     return (made,) if op.outputs == 1 else tuple(made), 0
 
 
-def one_by_one(given: Call) -> Any:
+def one_by_one(given: BatchedOpCall) -> Any:
     """Apply an op to one example after the other, and stack what comes out: right for every op, if not fast."""
     if given.op.infer is None and given.op.name == "nonzero":
         raise AutogradError(

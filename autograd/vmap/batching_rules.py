@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..registry.registry import Op
 
 
-class Call(NamedTuple):
+class BatchedOpCall(NamedTuple):
     """An op to be done for all examples at once.
 
     Attributes:
@@ -35,7 +35,7 @@ class Call(NamedTuple):
     size: int
 
 
-Rule = Callable[[Call], Any]
+Rule = Callable[[BatchedOpCall], Any]
 """Returns the output (or the tuple of outputs) with the examples along dimension 0; NotImplemented for a call that is
 to be done one example after the other."""
 
@@ -67,7 +67,7 @@ def spread(operand: Any, size: int) -> Any:
     return ops.expand(operand, (size, *operand.shape))
 
 
-def all_batched(call: Call) -> list[Any]:
+def all_batched(call: BatchedOpCall) -> list[Any]:
     """Return the operands that are values with a dimension for the examples in front, numbers as they are."""
     return [
         operand if batched or rank is None else spread(operand, call.size)

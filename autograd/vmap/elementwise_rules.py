@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import ops
 from ..dispatch.dispatch import call
-from .batching_rules import KEEPS_DIM, Call, batching_rule, lifted
+from .batching_rules import KEEPS_DIM, BatchedOpCall, batching_rule, lifted
 
 KEEPS_DIM.update(
     (
@@ -23,7 +23,7 @@ KEEPS_DIM.update(
         "eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor where keep"
     ).split()
 )
-def broadcasting(given: Call) -> Any:
+def broadcasting(given: BatchedOpCall) -> Any:
     """Operands that are batched get ones between the examples and their own dimensions, up to the highest rank."""
     top = max(rank for rank in given.ranks if rank is not None)
     operands = [
@@ -34,7 +34,7 @@ def broadcasting(given: Call) -> Any:
 
 
 @batching_rule("masked_fill")
-def _masked_fill(given: Call) -> Any:
+def _masked_fill(given: BatchedOpCall) -> Any:
     a, mask, value = given.operands
     if not given.batched[2]:
         return broadcasting(given)

@@ -11,30 +11,30 @@ from typing import Any
 from .. import ops
 from ..dispatch.creation import arange
 from ..dispatch.dispatch import call
-from .batching_rules import Call, all_batched, batching_rule, lifted, spread
+from .batching_rules import BatchedOpCall, all_batched, batching_rule, lifted, spread
 from .shape_rules import up
 
 # ---- by slices -------------------------------------------------------------------------------------------------------
 
 
-def _whole(given: Call, index: Any) -> Any:
+def _whole(given: BatchedOpCall, index: Any) -> Any:
     return ((0, given.size, 1), *index)
 
 
 @batching_rule("getitem")
-def _getitem(given: Call) -> Any:
+def _getitem(given: BatchedOpCall) -> Any:
     a, index = given.operands
     return call(given.op, (a, _whole(given, index)))
 
 
 @batching_rule("getitem_grad")
-def _getitem_grad(given: Call) -> Any:
+def _getitem_grad(given: BatchedOpCall) -> Any:
     g, index = given.operands
     return call(given.op, (g, _whole(given, index)), ((given.size, *given.params[0]),))
 
 
 @batching_rule("setitem")
-def _setitem(given: Call) -> Any:
+def _setitem(given: BatchedOpCall) -> Any:
     a, value, index = given.operands
     a = a if given.batched[0] else spread(a, given.size)
     if given.batched[1]:
@@ -73,7 +73,7 @@ def _block(value: Any, start: int, count: int, target: int) -> Any:
 
 
 @batching_rule("index")
-def _index(given: Call) -> Any:
+def _index(given: BatchedOpCall) -> Any:
     a, rows = given.operands
     (axes,) = given.params
     picked, place = (given.ranks[1] or 1) - 1, _place(axes)
@@ -86,12 +86,12 @@ def _index(given: Call) -> Any:
     return _block(out, 1, picked, 1 + place)
 
 
-def _rows(given: Call, rows: Any, axes: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+def _rows(given: BatchedOpCall, rows: Any, axes: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
     """Return the index tensors and axes that name the places of all examples."""
     return (_numbered(rows, given.size), (0, *up(axes))) if given.batched[-1] else (rows, up(axes))
 
 
-def _values(given: Call, value: Any, axes: tuple[int, ...]) -> Any:
+def _values(given: BatchedOpCall, value: Any, axes: tuple[int, ...]) -> Any:
     """Return values, the examples in front and all dimensions of the region behind, as they are put there."""
     picked = (given.ranks[-1] or 1) - 1
     if given.batched[-1]:
@@ -100,7 +100,7 @@ def _values(given: Call, value: Any, axes: tuple[int, ...]) -> Any:
 
 
 @batching_rule("index_grad")
-def _index_grad(given: Call) -> Any:
+def _index_grad(given: BatchedOpCall) -> Any:
     g, rows = given.operands
     axes, shape = given.params
     g = _values(given, g if given.batched[0] else spread(g, given.size), axes)
@@ -109,7 +109,7 @@ def _index_grad(given: Call) -> Any:
 
 
 @batching_rule("index_put")
-def _index_put(given: Call) -> Any:
+def _index_put(given: BatchedOpCall) -> Any:
     a, value, rows = given.operands
     axes, accumulate = given.params
     a = a if given.batched[0] else spread(a, given.size)
@@ -129,7 +129,7 @@ def _index_put(given: Call) -> Any:
 
 
 @batching_rule("gather", "gather_grad", "scatter")
-def _along(given: Call) -> Any:
+def _gather(given: BatchedOpCall) -> Any:
     if not given.ranks[0]:
         return NotImplemented
     axis, *rest = given.params

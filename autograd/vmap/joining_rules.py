@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch.dispatch import call
-from .batching_rules import Call, all_batched, batching_rule
+from .batching_rules import BatchedOpCall, all_batched, batching_rule
 
 
 @batching_rule("cat")
-def _cat(given: Call) -> Any:
+def _cat(given: BatchedOpCall) -> Any:
     """Empty vectors count nothing beside examples of more dimensions, and with one more they would."""
     operands = all_batched(given)
     skipping = any(rank != 1 for rank in given.ranks)
@@ -18,5 +18,5 @@ def _cat(given: Call) -> Any:
 
 
 @batching_rule("stack")
-def _stack(given: Call) -> Any:
+def _stack(given: BatchedOpCall) -> Any:
     return call(given.op, all_batched(given), (given.params[0] + 1,))

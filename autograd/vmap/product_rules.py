@@ -7,11 +7,11 @@ from typing import Any
 from .. import ops
 from ..dispatch.dispatch import call
 from ..ops.linalg.einsum import LETTERS
-from .batching_rules import Call, batching_rule, lifted
+from .batching_rules import BatchedOpCall, batching_rule, lifted
 
 
 @batching_rule("matmul")
-def _matmul(given: Call) -> Any:
+def _matmul(given: BatchedOpCall) -> Any:
     """Vectors are made matrices, and the batch dimensions of both brought to one number, where NumPy would take the
     examples for something else."""
     a, b = given.operands
@@ -34,7 +34,7 @@ def _matmul(given: Call) -> Any:
 
 
 @batching_rule("einsum")
-def _contraction(given: Call) -> Any:
+def _contraction(given: BatchedOpCall) -> Any:
     left, right, out = given.params
     label = next(letter for letter in LETTERS if letter not in left + right + out)
     labels = [label + part if flag else part for part, flag in zip((left, right), given.batched, strict=True)]

@@ -6,12 +6,12 @@ from typing import Any
 
 from .. import ops
 from ..dispatch.dispatch import call
-from .batching_rules import Call, batching_rule
+from .batching_rules import BatchedOpCall, batching_rule
 from .shape_rules import up
 
 
 @batching_rule("sum", "mean", "var", "std", "logsumexp", "norm", "amax", "amin", "greatest", "least", "all", "any")
-def _reduction(given: Call) -> Any:
+def _reduction(given: BatchedOpCall) -> Any:
     """Examples without dimensions get one: no axes at all would mean all of them to some derivatives."""
     (a,), (rank,) = given.operands, given.ranks
     axes, keepdim, *rest = given.params
@@ -21,7 +21,7 @@ def _reduction(given: Call) -> Any:
 
 
 @batching_rule("prod")
-def _product(given: Call) -> Any:
+def _product(given: BatchedOpCall) -> Any:
     """It knows one dimension or all of them: all of one example are made one."""
     (a,), (rank,) = given.operands, given.ranks
     axes, keepdim = given.params
@@ -40,7 +40,7 @@ def _count(a: Any) -> int:
 
 
 @batching_rule("cumsum", "softmax", "log_softmax", "argsort")
-def _along(given: Call) -> Any:
+def _along_axis(given: BatchedOpCall) -> Any:
     (a,), (rank,) = given.operands, given.ranks
     axis, *rest = given.params
     if rank:
@@ -49,14 +49,14 @@ def _along(given: Call) -> Any:
 
 
 @batching_rule("max", "min")
-def _extreme_and_place(given: Call) -> Any:
+def _extreme_and_place(given: BatchedOpCall) -> Any:
     (a,), (rank,) = given.operands, given.ranks
     axis, keepdim = given.params
     return call(given.op, (a if rank else ops.unsqueeze(a, 1),), (axis + 1, keepdim if rank else False))
 
 
 @batching_rule("argmax", "argmin")
-def _place(given: Call) -> Any:
+def _place(given: BatchedOpCall) -> Any:
     (a,), (rank,) = given.operands, given.ranks
     axis, keepdim = given.params
     if axis is not None and rank:

@@ -30,7 +30,7 @@ _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _new: Any = object.__new__
 
 
-def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
+def backward_on_arrays(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
     """Return the gradients of a Function's inputs as arrays, given those of its outputs, by running its backward.
 
     Raises:
@@ -45,13 +45,13 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
         result = plan.backward(node, tensor)
     elif node._of_part and _is_nothing(grads):
         return [None] * len(node._inputs)
-    elif type(grad) is not _ARRAY and (held := _held_elsewhere(grads)) is not None:
-        given = _materialised(node, [shown(g) for g in grads])
+    elif type(grad) is not _ARRAY and (held := _on_other_device(grads)) is not None:
+        given = _materialised(node, [for_user_code(g) for g in grads])
         with device_guard(held):
             result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
         return [None if g is None else current_data(g._data) for g in _checked(node, result, False)]
     else:
-        given = _materialised(node, [shown(g) for g in grads])
+        given = _materialised(node, [for_user_code(g) for g in grads])
         result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
     inputs = node._inputs
     if len(inputs) == 1:  # a single gradient that fits: nearly always
@@ -63,7 +63,7 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
     return [None if g is None else current_data(g._data) for g in _checked(node, result, False)]
 
 
-def _held_elsewhere(grads: Sequence[Any]) -> Any:
+def _on_other_device(grads: Sequence[Any]) -> Any:
     """Return the first gradient that is on another device than the host, None if there is none."""
     return next((grad for grad in grads if is_device_array(grad)), None)
 
@@ -117,7 +117,7 @@ def _flows(meta: Meta, number: int, node: FunctionNode) -> bool:
     return meta[1].kind in "fc" and number not in node._barren
 
 
-def shown(grad: Any) -> Tensor | None:
+def for_user_code(grad: Any) -> Tensor | None:
     """Return a gradient as user code gets it: dense, and not to be written to (BW-15)."""
     if grad is None:
         return None

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.interop.calls import Call, taken_apart
-from raygrad.interop.jax_runtime import Given, JaxRuntime, JaxSource, refuse_wide
+from raygrad.interop.calls import ForeignCall, flattened_arguments
+from raygrad.interop.jax_runtime import JaxRuntime, JaxSource, ReadOnlyArray, refuse_wide
 from raygrad.workers.code.shipping import pickle_value
 
 jax: Any = pytest.importorskip("jax", reason="interop with JAX: pip install 'raygrad[jax]'")
@@ -25,7 +25,7 @@ def aligned(count: int) -> np.ndarray[Any, Any]:
 def test_an_array_that_is_read_only_is_given_without_a_copy() -> None:
     array = aligned(1000)
     array.flags.writeable = False
-    given = np.asarray(Given(array))
+    given = np.asarray(ReadOnlyArray(array))
     assert given.ctypes.data == array.ctypes.data
     with jax.enable_x64(True):
         assert jax.dlpack.from_dlpack(given).unsafe_buffer_pointer() == array.ctypes.data
@@ -42,7 +42,7 @@ def test_tensors_and_arrays_on_the_host_share_memory() -> None:
 
 
 def test_what_is_given_keeps_the_array_alive() -> None:
-    given = np.asarray(Given(np.full(1000, 3.0)))
+    given = np.asarray(ReadOnlyArray(np.full(1000, 3.0)))
     assert given.sum() == 3000.0
 
 
@@ -62,8 +62,8 @@ SHAPES = Shapes()
 def test_code_is_traced_once_per_way_to_call_it_and_shape() -> None:
     runtime = JaxRuntime(pickle_value(JaxSource(abs, "abs")))
     runtime._source = JaxSource(SHAPES, "shapes")
-    _, structure, leaves = taken_apart(((0.5, 2), {}), lambda leaf: isinstance(leaf, float))
-    call = Call(structure, leaves, 0, (True,))
+    _, structure, leaves = flattened_arguments(((0.5, 2), {}), lambda leaf: isinstance(leaf, float))
+    call = ForeignCall(structure, leaves, 0, (True,))
     for count in (3, 3, 4, 3):
         ran = runtime.run(call, [np.ones(count)], (0,))
         assert runtime.vjp(ran.kept, (0,), [np.ones(count)], False)[0].tolist() == [2.0] * count  # type: ignore[union-attr]

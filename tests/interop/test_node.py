@@ -12,10 +12,18 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.core.pytree import LEAF, flatten
 from raygrad.errors import GraphError
-from raygrad.interop.calls import Kind, Outcome, Place, decoded
-from raygrad.interop.node import Foreign, ForeignFunction, Held, Ran, Runtime, _array, made
+from raygrad.interop.calls import DerivativeKind, Outcome, TensorPlaceholder, decoded
+from raygrad.interop.node import (
+    ForeignCallable,
+    ForeignFunction,
+    FrameworkResiduals,
+    RunResult,
+    Runtime,
+    _array,
+    function_class_of,
+)
 
-ONE = Outcome(LEAF, (Place.TENSOR,))
+ONE = Outcome(LEAF, (TensorPlaceholder.TENSOR,))
 
 
 class Cubes(Runtime):
@@ -25,14 +33,14 @@ class Cubes(Runtime):
     pulls = 0
     wrong = False
 
-    def run(self, call: Any, arrays: Sequence[Any], needs: Sequence[int]) -> Ran:
+    def run(self, call: Any, arrays: Sequence[Any], needs: Sequence[int]) -> RunResult:
         Cubes.runs += 1
         if not call.levels:
-            return Ran([arrays[0] ** 3], ONE, arrays[0] if needs else None)
-        assert call.levels[0].kind is Kind.JVP
+            return RunResult([arrays[0] ** 3], ONE, arrays[0] if needs else None)
+        assert call.levels[0].kind is DerivativeKind.JVP
         x, tangent = arrays
-        listed = Outcome(flatten([0])[1], (Place.TENSOR,))
-        return Ran([3 * x**2 * tangent], listed, None)
+        listed = Outcome(flatten([0])[1], (TensorPlaceholder.TENSOR,))
+        return RunResult([3 * x**2 * tangent], listed, None)
 
     def vjp(self, kept: Any, wanted: Sequence[int], cotangents: Sequence[Any], retain: bool) -> list[Any]:
         Cubes.pulls += 1
@@ -49,10 +57,10 @@ class CubeNode(ForeignFunction):
         return Cubes()
 
 
-class Cube(Foreign):
+class Cube(ForeignCallable):
     def __init__(self, recompute: bool = False, payload: bytes = b"cubes") -> None:
         super().__init__()
-        self._class = made(CubeNode, "Cube", payload, recompute)
+        self._class = function_class_of(CubeNode, "Cube", payload, recompute)
 
     @property
     def function_class(self) -> type[ForeignFunction]:
@@ -92,7 +100,7 @@ def test_recompute_keeps_nothing_and_runs_forward_again() -> None:
 
 
 def test_a_graph_that_stayed_behind_is_made_again() -> None:
-    assert pickle.loads(pickle.dumps(Held(object()))).kept is None
+    assert pickle.loads(pickle.dumps(FrameworkResiduals(object()))).kept is None
     x = leaf()
     y = Cube()(x)
     y.grad_fn.held.kept = None

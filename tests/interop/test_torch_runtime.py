@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.interop.torch_runtime import Draws, switches
+from raygrad.interop.torch_runtime import GeneratorLock, framework_settings
 from raygrad.workers.process.blas_threads import limit_blas, release_blas
 
 torch: Any = pytest.importorskip("torch", reason="interop with torch: pip install 'raygrad[torch]'")
@@ -32,8 +32,8 @@ def test_switches_nest_and_put_threads_back() -> None:
     before = torch.get_num_threads()
     limit_blas(before + 1)
     try:
-        with switches(torch):
-            with switches(torch):
+        with framework_settings(torch):
+            with framework_settings(torch):
                 assert torch.get_num_threads() == before + 1
             assert torch.get_num_threads() == before + 1
     finally:
@@ -94,7 +94,7 @@ def test_one_module_runs_on_several_threads_with_values_of_its_own() -> None:
 
 
 def test_who_seeds_the_generator_waits_for_the_others_and_they_for_it() -> None:
-    draws = Draws()
+    draws = GeneratorLock()
     order: list[str] = []
     inside, go = threading.Event(), threading.Event()
 

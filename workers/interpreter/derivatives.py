@@ -18,7 +18,7 @@ from raygrad.autograd.core.hooks import HookDict
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.devices.serving import device_guard, needs_device_guard
 from raygrad.autograd.engine.engine import call_hook
-from raygrad.autograd.engine.traversal import Pass
+from raygrad.autograd.engine.traversal import BackwardPass
 from raygrad.autograd.functions.context_runs import (
     has_changed,
     is_plain,
@@ -27,7 +27,7 @@ from raygrad.autograd.functions.context_runs import (
     replay_plain,
     unpacked_on,
 )
-from raygrad.autograd.functions.double_backward import Intermediate, differentiated, on_tape
+from raygrad.autograd.functions.double_backward import SavedIntermediates, context_on_tape, grads_on_tape
 from raygrad.autograd.functions.function import FunctionNode, run_backward
 from raygrad.autograd.nodes.node import for_all_inputs, for_tensor_inputs
 from raygrad.autograd.nodes.once_differentiable import delayed_error_outputs
@@ -92,7 +92,7 @@ class _Vjp:
         ]
         """Of what is captured, that by which it is to be differentiated: its number, and its place among the items."""
 
-        self._task = Pass(None, node.retained, differentiate)
+        self._task = BackwardPass(None, node.retained, differentiate)
         self._once = _Once(outputs, arguments, node.wanted, self._task)
         self._plain = depth == 1 and not (differentiate or node.refusal or node.attributes)
 
@@ -230,7 +230,7 @@ class _Once:
     """The backward of a Function that is run on a worker's own context and not differentiated: nearly always. What
     `_Levels` does, for a context without hooks, references or packed values."""
 
-    def __init__(self, outputs: int, arguments: int, wanted: Sequence[int], task: Pass) -> None:
+    def __init__(self, outputs: int, arguments: int, wanted: Sequence[int], task: BackwardPass) -> None:
         self._outputs = outputs
         self._inputs, self._outputs_saved = outputs, outputs + arguments
         """Where arguments and saved outputs begin among the items."""
@@ -309,13 +309,13 @@ class _Levels:
     Level 1 runs the user's backward on the tape; level k differentiates level k-1 by a local engine.
     """
 
-    def __init__(self, context: FunctionNode, arguments: int, outputs: int, task: Pass) -> None:
+    def __init__(self, context: FunctionNode, arguments: int, outputs: int, task: BackwardPass) -> None:
         self._task = task
         """What backward may ask of its pass."""
         self._context = context
         self._arguments = arguments
         self._outputs = outputs
-        self._intermediate = Intermediate(context.name(), ())
+        self._intermediate = SavedIntermediates(context.name(), ())
         self._watched: Watched | None = None
         self._ran: FunctionNode = context
         self._before: dict[str, Any] = context.__dict__
@@ -326,7 +326,7 @@ class _Levels:
         a, b = self._outputs, self._outputs + self._arguments
         if create_graph and self._context.readable:
             context = unpacked_on(self._context, items[a:b], items[b:])
-            node, self._intermediate = on_tape(context, items[a:b], items[b:])
+            node, self._intermediate = context_on_tape(context, items[a:b], items[b:])
         else:
             node = self._context.replay(items[a:b], items[b:])
         if wanted is not None:
@@ -370,7 +370,7 @@ class _Levels:
         count = self._results(depth - 1)
         cotangents, below = items[:count], items[count:]
         results = self.at(depth - 1, below, True)
-        return differentiated(results, below, cotangents, self._intermediate, create_graph)
+        return grads_on_tape(results, below, cotangents, self._intermediate, create_graph)
 
     def _results(self, depth: int) -> int:
         """Return the number of results of level `depth`: one per argument, then one per input of the level below."""

@@ -39,7 +39,7 @@ def _row_order_infer(params: tuple[Any, ...], a: Any) -> Any:
 _ROW_ORDER = define("row_order", ("a",), _row_order, _row_order_infer, host_only=True)
 
 
-def _apart(rows: Any) -> Any:
+def _differs_from_previous(rows: Any) -> Any:
     """Return where a row differs from the one before it; the first does."""
     differ = rows[1:] != rows[:-1]
     differ = _any(reshape(differ, (differ.shape[0], -1)), 1) if differ.ndim > 1 else differ
@@ -53,7 +53,7 @@ def _counted(rows: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
     if not rows.shape[0]:
         empty = zeros_as(order)
         return rows, reshape(empty, shape), empty
-    apart = _apart(rows)
+    apart = _differs_from_previous(rows)
     number = cumsum(to_dtype(apart, np.int64), 0) - 1
     at = nonzero(apart)[:, 0]
     values = index_select(rows, 0, at)
@@ -62,7 +62,7 @@ def _counted(rows: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
     return values, reshape(inverse, shape), counts
 
 
-def _answer(found: tuple[Any, Any, Any], return_inverse: bool, return_counts: bool) -> Any:
+def _requested_results(found: tuple[Any, Any, Any], return_inverse: bool, return_counts: bool) -> Any:
     values, inverse, counts = found
     wanted = (values, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
     return wanted if len(wanted) > 1 else values
@@ -88,12 +88,16 @@ def unique(
     if dim is None:
         rows = reshape(given, (-1,))
         order = argsort(rows)
-        return _answer(_counted(index_select(rows, 0, order), order, input.shape), return_inverse, return_counts)
+        return _requested_results(
+            _counted(index_select(rows, 0, order), order, input.shape), return_inverse, return_counts
+        )
     axis = axis_of(dim, input.ndim)
     rows = movedim(given, axis, 0) if input.ndim else reshape(given, (1,))
     order = call(_ROW_ORDER, (reshape(rows, (rows.shape[0], -1)),))
     values, inverse, counts = _counted(index_select(rows, 0, order), order, (rows.shape[0],))
-    return _answer((movedim(values, 0, axis) if input.ndim else values, inverse, counts), return_inverse, return_counts)
+    return _requested_results(
+        (movedim(values, 0, axis) if input.ndim else values, inverse, counts), return_inverse, return_counts
+    )
 
 
 @takes(no_complex)
@@ -103,11 +107,11 @@ def unique_consecutive(
     """Return the first of each run of equal elements, or with `dim` of equal slices; see `unique`."""
     given: Any = input.detach()
     if dim is None:
-        return _answer(_counted(reshape(given, (-1,)), None, input.shape), return_inverse, return_counts)
+        return _requested_results(_counted(reshape(given, (-1,)), None, input.shape), return_inverse, return_counts)
     axis = axis_of(dim, input.ndim)
     rows = movedim(given, axis, 0)
     values, inverse, counts = _counted(rows, None, (rows.shape[0],))
-    return _answer((movedim(values, 0, axis), inverse, counts), return_inverse, return_counts)
+    return _requested_results((movedim(values, 0, axis), inverse, counts), return_inverse, return_counts)
 
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:

@@ -168,10 +168,10 @@ def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0)
                 f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's size at dimension "
                 f"{axis}), but got split_sizes={sizes}"
             )
-    return mark_multiple_views(pieces(input, sizes, axis))
+    return mark_multiple_views(split_by_sizes(input, sizes, axis))
 
 
-def pieces(input: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
+def split_by_sizes(input: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
     """Return the slices of the given sizes along an axis: as if each was taken by itself."""
     out: list[Any] = []
     start = 0

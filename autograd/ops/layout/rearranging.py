@@ -19,7 +19,7 @@ from ...tensor.tensor import Tensor
 from ..indexing.gathering import index_select
 from ..indexing.indexing import zeros_around
 from .diagonals import diag, on_diagonal
-from .joining import cat, hstack, narrow, pieces, split, stack, vstack
+from .joining import cat, hstack, narrow, split, split_by_sizes, stack, vstack
 from .shape import expand, flip, reshape, transpose, unsqueeze
 
 PUBLIC = """
@@ -146,7 +146,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         if count <= 0:
             raise AutogradError(f"number of sections must be larger than 0, got {count}")
         sizes = [extent // count + (i < extent % count) for i in range(count)]
-        return pieces(input, sizes, axis)
+        return split_by_sizes(input, sizes, axis)
     places = [int(i) for i in indices_or_sections]
     bounds = [0, *[min(max(i + extent if i < 0 else i, 0), extent) for i in places], extent]
     return tuple([narrow(input, axis, a, max(b - a, 0)) for a, b in itertools.pairwise(bounds)])

@@ -24,7 +24,7 @@ PUBLIC = """
 # ---- reshape ---------------------------------------------------------------------------------------------------------
 
 
-def resolved(shape: Sequence[int], size: int) -> Shape:
+def infer_size(shape: Sequence[int], size: int) -> Shape:
     """Return a shape with its one -1 worked out.
 
     Raises:
@@ -70,7 +70,7 @@ def _view(a: Any, shape: Shape) -> Any:
 
 
 def _infer_reshape(params: tuple[Any, ...], a: Any) -> Any:
-    return resolved(params[0], math.prod(a.shape)), a.dtype
+    return infer_size(params[0], math.prod(a.shape)), a.dtype
 
 
 def _reshape_backward(ctx: Any, g: Any) -> Any:
@@ -83,7 +83,7 @@ _VIEW = define("view", ("a",), _view, _infer_reshape, _reshape_backward, saves="
 
 def reshape(input: Any, shape: Sequence[int]) -> Any:
     """Return the elements in another shape: a view where possible, else a copy."""
-    return call(_RESHAPE, (input,), (resolved(shape, math.prod(input.shape)),))
+    return call(_RESHAPE, (input,), (infer_size(shape, math.prod(input.shape)),))
 
 
 def view(input: Any, shape: Sequence[int]) -> Any:
@@ -92,7 +92,7 @@ def view(input: Any, shape: Sequence[int]) -> Any:
     Raises:
         RuntimeError: only a copy could have it.
     """
-    return call(_VIEW, (input,), (resolved(shape, math.prod(input.shape)),))
+    return call(_VIEW, (input,), (infer_size(shape, math.prod(input.shape)),))
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
@@ -110,7 +110,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """Return `input` with dimension `dim` split into `sizes`."""
     axis = axis_of(dim, input.ndim)
-    return reshape(input, (*input.shape[:axis], *resolved(sizes, input.shape[axis]), *input.shape[axis + 1 :]))
+    return reshape(input, (*input.shape[:axis], *infer_size(sizes, input.shape[axis]), *input.shape[axis + 1 :]))
 
 
 # ---- dimensions of extent one ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from .triangular import solve_triangular
 _linalg: Any = np.linalg
 
 
-def turned(a: Any) -> Any:
+def conjugate_transpose(a: Any) -> Any:
     """Return matrices transposed and conjugated."""
     return conj(transpose(a, -2, -1))
 
@@ -52,7 +52,7 @@ def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
         raise AutogradError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {a.dtype}")
 
 
-def told(name: str, kernel: Any) -> Any:
+def with_linalg_errors(name: str, kernel: Any) -> Any:
     """Return a LAPACK kernel whose failure is ours: a RuntimeError, as PyTorch's is."""
 
     def telling(*args: Any) -> Any:
@@ -86,13 +86,15 @@ def _halved(a: Any) -> Any:
 
 def _cholesky_backward(ctx: Any, g: Any) -> Any:
     (low,) = ctx.saved_tensors
-    inside = _halved(matmul(turned(low), g))
-    left = solve_triangular(turned(low), inside, upper=True)
-    both = turned(solve_triangular(turned(low), turned(left), upper=True))
-    return (both + turned(both)) / 2
+    inside = _halved(matmul(conjugate_transpose(low), g))
+    left = solve_triangular(conjugate_transpose(low), inside, upper=True)
+    both = conjugate_transpose(solve_triangular(conjugate_transpose(low), conjugate_transpose(left), upper=True))
+    return (both + conjugate_transpose(both)) / 2
 
 
-_CHOLESKY = define("cholesky", ("a",), told("cholesky", _cholesky), infer_same, _cholesky_backward, saves="output")
+_CHOLESKY = define(
+    "cholesky", ("a",), with_linalg_errors("cholesky", _cholesky), infer_same, _cholesky_backward, saves="output"
+)
 
 
 def cholesky(A: Any, *, upper: bool = False) -> Any:
@@ -103,7 +105,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     """
     expect_matrices("cholesky", A, square=True)
     low = call(_CHOLESKY, (A,))
-    return turned(low) if upper else low
+    return conjugate_transpose(low) if upper else low
 
 
 # ---- QR --------------------------------------------------------------------------------------------------------------
@@ -133,16 +135,16 @@ def _qr_backward(ctx: Any, grads: Any) -> Any:
     to_q, to_r = grads
     inside = None
     if to_r is not None:
-        inside = matmul(r, turned(to_r))
+        inside = matmul(r, conjugate_transpose(to_r))
     if to_q is not None:
-        part = matmul(turned(to_q), q)
+        part = matmul(conjugate_transpose(to_q), q)
         inside = -part if inside is None else inside - part
     below = tril(inside, -1)
     middle = _with_dtype(_as_real(diagonal(inside, 0, -2, -1)), inside)
-    mirrored = below + turned(below) + diag_embed(middle)
+    mirrored = below + conjugate_transpose(below) + diag_embed(middle)
     out = matmul(q, mirrored)
     out = out if to_q is None else out + to_q
-    return turned(solve_triangular(r, turned(out), upper=True))
+    return conjugate_transpose(solve_triangular(r, conjugate_transpose(out), upper=True))
 
 
 _QR = define("qr", ("a",), _qr, _qr_infer, _qr_backward, saves=("output", "output1"), outputs=2)
@@ -170,7 +172,7 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     if rows >= columns:
         return QR(*call(_QR, (A,)))
     q, left = call(_QR, (A[..., :rows],))
-    return QR(q, cat([left, matmul(turned(q), A[..., rows:])], -1))
+    return QR(q, cat([left, matmul(conjugate_transpose(q), A[..., rows:])], -1))
 
 
 # ---- eigenvalues of symmetric matrices -------------------------------------------------------------------------------
@@ -204,17 +206,27 @@ def _eigh_backward(ctx: Any, grads: Any) -> Any:
     to_values, to_vectors = grads
     inside = None
     if to_vectors is not None:
-        turn = matmul(turned(vectors), to_vectors)
-        turn = (turn - turned(turn)) * 0.5  # what keeps orthonormal vectors so; with it the gradient is symmetric
+        turn = matmul(conjugate_transpose(vectors), to_vectors)
+        turn = (
+            turn - conjugate_transpose(turn)
+        ) * 0.5  # what keeps orthonormal vectors so; with it the gradient is symmetric
         inside = turn / _differences(values, turn)
         inside = inside - diag_embed(diagonal(inside, 0, -2, -1))
     if to_values is not None:
         stretch = diag_embed(_with_dtype(to_values, vectors))
         inside = stretch if inside is None else inside + stretch
-    return matmul(vectors, matmul(inside, turned(vectors)))
+    return matmul(vectors, matmul(inside, conjugate_transpose(vectors)))
 
 
-_EIGH = define("eigh", ("a",), told("eigh", _eigh), _eigh_infer, _eigh_backward, saves=("output", "output1"), outputs=2)
+_EIGH = define(
+    "eigh",
+    ("a",),
+    with_linalg_errors("eigh", _eigh),
+    _eigh_infer,
+    _eigh_backward,
+    saves=("output", "output1"),
+    outputs=2,
+)
 
 
 def eigh(A: Any, UPLO: str = "L") -> Any:
@@ -265,20 +277,20 @@ def _svd_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 
 def _skew(a: Any) -> Any:
-    return a - turned(a)
+    return a - conjugate_transpose(a)
 
 
 def _svd_backward(ctx: Any, grads: Any) -> Any:
     """The singular values' part, what turns U and V inside of the spaces that they span, and what tilts these."""
     u, s, vh = ctx.saved_tensors
     to_u, to_s, to_vh = grads
-    v = turned(vh)
+    v = conjugate_transpose(vh)
     inside = None if to_s is None else diag_embed(_with_dtype(to_s, u))
     columns = unsqueeze(s, -2)
     if to_u is not None or to_vh is not None:
         gaps = _differences(s * s, u)
-        turn_u = None if to_u is None else _skew(matmul(turned(u), to_u)) / gaps
-        turn_v = None if to_vh is None else _skew(matmul(vh, turned(to_vh))) / gaps
+        turn_u = None if to_u is None else _skew(matmul(conjugate_transpose(u), to_u)) / gaps
+        turn_v = None if to_vh is None else _skew(matmul(vh, conjugate_transpose(to_vh))) / gaps
         turns = None
         if turn_u is not None:
             turns = turn_u * columns
@@ -288,7 +300,7 @@ def _svd_backward(ctx: Any, grads: Any) -> Any:
         assert turns is not None
         turns = turns - diag_embed(diagonal(turns, 0, -2, -1))
         if u.dtype.kind == "c" and to_u is not None:  # phases: U and V turn together
-            phase = diagonal(_skew(matmul(turned(u), to_u)), 0, -2, -1) / (2 * s)
+            phase = diagonal(_skew(matmul(conjugate_transpose(u), to_u)), 0, -2, -1) / (2 * s)
             turns = turns + diag_embed(phase)
         inside = turns if inside is None else inside + turns
     assert inside is not None
@@ -296,7 +308,7 @@ def _svd_backward(ctx: Any, grads: Any) -> Any:
     rows, width = ctx.inputs[0][0][-2:]
     if to_u is not None and rows > width:
         scaled = to_u / columns
-        out = out + matmul(scaled - matmul(u, matmul(turned(u), scaled)), vh)
+        out = out + matmul(scaled - matmul(u, matmul(conjugate_transpose(u), scaled)), vh)
     if to_vh is not None and width > rows:
         scaled = to_vh / unsqueeze(s, -1)
         out = out + matmul(u, scaled - matmul(matmul(scaled, v), vh))
@@ -306,7 +318,7 @@ def _svd_backward(ctx: Any, grads: Any) -> Any:
 _SVD = define(
     "svd",
     ("a",),
-    told("svd", _svd),
+    with_linalg_errors("svd", _svd),
     _svd_infer,
     _svd_backward,
     saves=("output", "output1", "output2"),

@@ -10,7 +10,7 @@ import numpy as np
 from ...dispatch.dispatch import call
 from ...registry.define_op import contiguous, define, infer_same, quiet, space_of, xp
 from ..layout.joining import cat
-from .factorizations import expect_matrices, turned
+from .factorizations import conjugate_transpose, expect_matrices
 
 PUBLIC = ["matrix_exp"]
 
@@ -46,7 +46,7 @@ def _exponential(a: Any) -> Any:
 
 def _backward(ctx: Any, g: Any) -> Any:
     """The derivative along g is a block of the exponential of twice the size (Mathias, 1996)."""
-    adjoint = turned(ctx.saved_tensors[0])
+    adjoint = conjugate_transpose(ctx.saved_tensors[0])
     extent = ctx.inputs[0][0][-1]
     above, below = cat([adjoint, g], -1), cat([adjoint * 0, adjoint], -1)
     return matrix_exp(cat([above, below], -2))[..., :extent, extent:]

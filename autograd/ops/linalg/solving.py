@@ -24,7 +24,7 @@ from ..elementwise.unary import abs, log
 from ..layout.shape import reshape, transpose, unsqueeze
 from ..reduction.minmax import amax
 from ..reduction.reduce import sum
-from .factorizations import eigvalsh, expect_matrices, svdvals, told, turned
+from .factorizations import conjugate_transpose, eigvalsh, expect_matrices, svdvals, with_linalg_errors
 from .linear import matmul
 from .tensor_contractions import chain_matmul
 
@@ -36,7 +36,7 @@ _linalg: Any = np.linalg
 
 
 def _inv_backward(ctx: Any, g: Any) -> Any:
-    adjoint = turned(ctx.saved_tensors[0])
+    adjoint = conjugate_transpose(ctx.saved_tensors[0])
     return -matmul(adjoint, matmul(g, adjoint))
 
 
@@ -44,7 +44,7 @@ def _inverse(a: Any) -> Any:
     return _linalg.inv(as_dense(a))
 
 
-_INV = define("inv", ("a",), told("inv", _inverse), infer_same, _inv_backward, saves="output")
+_INV = define("inv", ("a",), with_linalg_errors("inv", _inverse), infer_same, _inv_backward, saves="output")
 
 
 def inv(A: Any) -> Any:
@@ -72,18 +72,20 @@ def _pinv_infer(params: tuple[Any, ...], a: Any) -> Any:
 def _pinv_backward(ctx: Any, g: Any) -> Any:
     """The derivative at constant rank (Golub and Pereyra, 1973)."""
     a, p = ctx.saved_tensors
-    h, q = turned(g), turned(p)
+    h, q = conjugate_transpose(g), conjugate_transpose(p)
     rows, columns = ctx.inputs[0][0][-2:]
     if rows <= columns:
         k = matmul(h, p)
         kq = matmul(k, q)
-        return -turned(matmul(p, k)) + kq - matmul(matmul(a, p), kq) + matmul(matmul(q, p), h - matmul(k, a))
+        return (
+            -conjugate_transpose(matmul(p, k)) + kq - matmul(matmul(a, p), kq) + matmul(matmul(q, p), h - matmul(k, a))
+        )
     k = matmul(p, h)
     qk = matmul(q, k)
-    return -turned(matmul(k, p)) + matmul(h - matmul(a, k), matmul(p, q)) + qk - matmul(matmul(qk, p), a)
+    return -conjugate_transpose(matmul(k, p)) + matmul(h - matmul(a, k), matmul(p, q)) + qk - matmul(matmul(qk, p), a)
 
 
-_PINV = define("pinv", ("a",), told("pinv", _pinv), _pinv_infer, _pinv_backward, saves=("a", "output"))
+_PINV = define("pinv", ("a",), with_linalg_errors("pinv", _pinv), _pinv_infer, _pinv_backward, saves=("a", "output"))
 
 
 def pinv(A: Any, *, rtol: float | None = None) -> Any:
@@ -114,11 +116,13 @@ def _solve_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
 
 def _solve_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
-    to_b = call(_SOLVE, (turned(a), g))
-    return -matmul(to_b, turned(out)) if ctx.needs_input_grad[0] else None, to_b
+    to_b = call(_SOLVE, (conjugate_transpose(a), g))
+    return -matmul(to_b, conjugate_transpose(out)) if ctx.needs_input_grad[0] else None, to_b
 
 
-_SOLVE = define("solve", ("a", "b"), told("solve", _solve), _solve_infer, _solve_backward, saves=("a", "output"))
+_SOLVE = define(
+    "solve", ("a", "b"), with_linalg_errors("solve", _solve), _solve_infer, _solve_backward, saves=("a", "output")
+)
 
 
 def _is_vector(a: Any, b: Any) -> bool:
@@ -274,12 +278,12 @@ def _slogdet_backward(ctx: Any, grads: Any) -> Any:
     a, sign = ctx.saved_tensors
     to_sign, to_logs = grads
     if a.dtype.kind != "c":
-        return None if to_logs is None else _wide(to_logs) * turned(call(_INV, (a,)))
+        return None if to_logs is None else _wide(to_logs) * conjugate_transpose(call(_INV, (a,)))
     total = None if to_logs is None else to_logs + sign * 0
     if to_sign is not None:
         turn = (conj(sign) * to_sign).imag * 1j
         total = turn if total is None else total + turn
-    return _wide(total) * turned(call(_INV, (a,)))
+    return _wide(total) * conjugate_transpose(call(_INV, (a,)))
 
 
 _SLOGDET = define("slogdet", ("a",), _slogdet, _slogdet_infer, _slogdet_backward, saves=("a", "output"), outputs=2)

@@ -49,7 +49,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     if beta < 0:
         raise AutogradError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     gaps = sub(input, target)
-    return reduced(abs(gaps) if beta == 0 else _bent(gaps, beta) / beta, reduction)
+    return reduced(abs(gaps) if beta == 0 else _huber(gaps, beta) / beta, reduction)
 
 
 @takes(real_floats, 2)
@@ -57,10 +57,10 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     """Return half of the squared differences, beyond `delta` straight lines; averaged by default."""
     if delta <= 0:
         raise AutogradError(f"huber_loss does not support non-positive values for delta, got {delta}")
-    return reduced(_bent(sub(input, target), delta), reduction)
+    return reduced(_huber(sub(input, target), delta), reduction)
 
 
-def _bent(gaps: Any, width: float) -> Any:
+def _huber(gaps: Any, width: float) -> Any:
     """Return half of the squares up to `width`, beyond it the lines that go on from there."""
     near = hardtanh(gaps, -width, width)
     return mul(near, sub(gaps, near * 0.5))

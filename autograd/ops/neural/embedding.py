@@ -18,7 +18,7 @@ from ..indexing.indexing import getitem
 from ..layout.shape import permute, reshape, transpose, unsqueeze
 from ..linalg.linear import matmul
 from .activations import dropout, softmax
-from .interpolation import beside
+from .interpolation import as_array_like
 
 PUBLIC = """
     alpha_dropout channel_shuffle dropout1d dropout2d dropout3d embedding feature_alpha_dropout pixel_shuffle
@@ -59,7 +59,7 @@ def scaled_dot_product_attention(
             raise AutogradError(
                 "scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True"
             )
-        attn_mask = beside(np.tril(space_of(products).ones((query.shape[-2], key.shape[-2]), bool)), products)
+        attn_mask = as_array_like(np.tril(space_of(products).ones((query.shape[-2], key.shape[-2]), bool)), products)
     if attn_mask is not None:
         products = where(attn_mask, products, -math.inf) if attn_mask.dtype.kind == "b" else add(products, attn_mask)
     return matmul(dropout(softmax(products, -1), dropout_p), value)
@@ -105,7 +105,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 # ---- left out at random ----------------------------------------------------------------------------------------------
 
 
-def _kept(shape: Any, p: float, device: Any) -> Any:
+def _dropout_mask(shape: Any, p: float, device: Any) -> Any:
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     return rand(shape, device=device) >= p
@@ -116,7 +116,7 @@ def _feature_dropout(input: Any, p: float, training: bool, dims: int) -> Any:
     if not training or p == 0:
         return input
     lead = input.shape[: input.ndim - dims]
-    kept = reshape(_kept(lead, p, input.device), (*lead, *(1,) * dims))
+    kept = reshape(_dropout_mask(lead, p, input.device), (*lead, *(1,) * dims))
     return where(kept, input * (1 / (1 - p) if p < 1 else 0.0), 0.0)
 
 
@@ -149,7 +149,7 @@ def _alpha(input: Any, kept: Any, p: float) -> Any:
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     """Return `input` with elements left out at random so that means of 0 and variances of 1 are kept."""
     check_operand("alpha_dropout", input)
-    return _alpha(input, _kept(input.shape, p, input.device), p) if training and p else input
+    return _alpha(input, _dropout_mask(input.shape, p, input.device), p) if training and p else input
 
 
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
@@ -158,4 +158,4 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) ->
     if not training or p == 0:
         return input
     lead = input.shape[:2]
-    return _alpha(input, reshape(_kept(lead, p, input.device), (*lead, *(1,) * (input.ndim - 2))), p)
+    return _alpha(input, reshape(_dropout_mask(lead, p, input.device), (*lead, *(1,) * (input.ndim - 2))), p)

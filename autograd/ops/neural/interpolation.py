@@ -20,27 +20,27 @@ from ..linalg.linear import matmul
 PUBLIC = ["interpolate"]
 
 
-def beside(array: Any, value: Any) -> Any:
+def as_array_like(array: Any, value: Any) -> Any:
     """Return an array as what `value` is: itself, or a tensor."""
     return Tensor.made(array) if isinstance(value, Tensor) else array
 
 
-def mapped(input: Any, matrix: Any, axis: int) -> Any:
+def apply_matrix(input: Any, matrix: Any, axis: int) -> Any:
     """Return `input` with the vectors along an axis multiplied by a fixed matrix of (new, old) elements, which is where
     `input` is."""
-    weights = beside(contiguous(matrix.T).astype(input.dtype), input)
+    weights = as_array_like(contiguous(matrix.T).astype(input.dtype), input)
     return movedim(matmul(movedim(input, axis, -1), weights), -1, axis)
 
 
-def parts(extent: int, count: int) -> list[tuple[int, int]]:
+def partition_bounds(extent: int, count: int) -> list[tuple[int, int]]:
     """Return where `count` parts of nearly equal size begin and end."""
     return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
 
 
-def averages(extent: int, count: int, xp: Any) -> Any:
-    """Return the matrix of the means over `parts`, made with a namespace."""
+def averaging_matrix(extent: int, count: int, xp: Any) -> Any:
+    """Return the matrix of the means over `partition_bounds`, made with a namespace."""
     out = xp.zeros((count, extent))
-    for row, (start, stop) in enumerate(parts(extent, count)):
+    for row, (start, stop) in enumerate(partition_bounds(extent, count)):
         out[row, start:stop] = 1 / (stop - start)
     return out
 
@@ -132,10 +132,10 @@ def interpolate(
         if mode in ("nearest", "nearest-exact"):
             half = 0.5 if mode == "nearest-exact" else 0.0
             places = np.minimum(np.floor((space_of(input).arange(count) + half) * ratio).astype(np.int64), extent - 1)
-            input = index_select(input, axis, beside(places, input))
+            input = index_select(input, axis, as_array_like(places, input))
         elif mode == "area":
-            input = mapped(input, averages(extent, count, space_of(input)), axis)
+            input = apply_matrix(input, averaging_matrix(extent, count, space_of(input)), axis)
         else:
             of = _cubic if mode == "bicubic" else _linear
-            input = mapped(input, of(extent, count, ratio, bool(align_corners), space_of(input)), axis)
+            input = apply_matrix(input, of(extent, count, ratio, bool(align_corners), space_of(input)), axis)
     return input

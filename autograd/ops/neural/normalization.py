@@ -84,7 +84,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     return _scaled(reshape(_centred(grouped, [2], eps), (batch, channels, *rest)), weight, bias, _per_channel(input))
 
 
-def _note(running: Any, value: Any, momentum: float) -> None:
+def _update_running(running: Any, value: Any, momentum: float) -> None:
     """Move a running statistic towards a new value, in place."""
     if running is not None:
         with no_grad():
@@ -124,8 +124,8 @@ def batch_norm(
         count *= input.shape[axis]
     if count <= 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
-    _note(running_mean, mean(input, dims), momentum)
-    _note(running_var, var(input, dims), momentum)
+    _update_running(running_mean, mean(input, dims), momentum)
+    _update_running(running_var, var(input, dims), momentum)
     return _scaled(_centred(input, dims, eps), weight, bias, shape)
 
 
@@ -144,8 +144,8 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     dims = list(range(2, input.ndim))
-    _note(running_mean, mean(mean(input, dims), 0), momentum)
-    _note(running_var, mean(var(input, dims), 0), momentum)
+    _update_running(running_mean, mean(mean(input, dims), 0), momentum)
+    _update_running(running_var, mean(var(input, dims), 0), momentum)
     return _scaled(_centred(input, dims, eps), weight, bias, _per_channel(input))
 
 

@@ -19,7 +19,7 @@ from ..layout.shape import flatten, permute, reshape, unsqueeze
 from ..layout.windows import windows, windows_together
 from ..reduction.minmax import max
 from ..reduction.reduce import sum
-from .interpolation import averages, beside, mapped, parts
+from .interpolation import apply_matrix, as_array_like, averaging_matrix, partition_bounds
 
 PUBLIC = """
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d
@@ -98,7 +98,7 @@ class _Grid:
             offset, rest = rest % self.kernel[i], rest // self.kernel[i]
             shape = [-1 if axis == i else 1 for axis in range(len(self.kernel))]
             first = (space_of(chosen).arange(self.counts[i]) * self.steps[i] - self.border[i]).reshape(shape)
-            flat = flat + (offset * self.spreads[i] + beside(first, chosen)) * strides[i]
+            flat = flat + (offset * self.spreads[i] + as_array_like(first, chosen)) * strides[i]
         return flat
 
 
@@ -175,7 +175,7 @@ def _avg_pool(
     grid = _Grid(input, kernel, stride, padding, 1, ceil, dims)
     xp = space_of(input)
     sizes = xp.asarray(grid.sizes(include, xp) if divisor is None else divisor, input.dtype)
-    out = sum(grid.taken(input, None), -1) / beside(sizes, input)
+    out = sum(grid.taken(input, None), -1) / as_array_like(sizes, input)
     return out if batched else out[0]
 
 
@@ -253,7 +253,7 @@ def _wanted(size: Any, input: Any, dims: int) -> list[int]:
 
 def _adaptive_avg(dims: int, input: Any, size: Any) -> Any:
     for axis, count in enumerate(_wanted(size, input, dims), input.ndim - dims):
-        input = mapped(input, averages(input.shape[axis], count, space_of(input)), axis)
+        input = apply_matrix(input, averaging_matrix(input.shape[axis], count, space_of(input)), axis)
     return input
 
 
@@ -277,7 +277,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 
 def _adaptive_max(dims: int, input: Any, size: Any) -> Any:
     counts = _wanted(size, input, dims)
-    edges: Any = [parts(n, count) for n, count in zip(input.shape[-dims:], counts, strict=True)]
+    edges: Any = [partition_bounds(n, count) for n, count in zip(input.shape[-dims:], counts, strict=True)]
     cells: list[Any] = []
     for place in np.ndindex(*counts):
         region = [slice(*edges[axis][i]) for axis, i in enumerate(place)]

@@ -19,7 +19,7 @@ from ..elementwise.compare import keep
 from ..indexing.gathering import gather, scatter_zeros
 from ..layout.axis_order import to_dtype
 from ..layout.shape import unsqueeze
-from .reduce import Dims, count_of, reduced_of, restored, static_of, sum
+from .reduce import Dims, count_of, keep_reduced_dims, reduced_shape, static_of, sum
 
 PUBLIC = "all amax amin any argmax argmin argsort max min sort topk".split()
 
@@ -38,13 +38,13 @@ def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
     """Return the kernel and shape rule of a reduction that has no value for nothing."""
 
     def extreme(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-        if a.dtype.kind == "c" and math.prod(reduced_of(a.shape, axes, keepdim)):
+        if a.dtype.kind == "c" and math.prod(reduced_shape(a.shape, axes, keepdim)):
             raise TypeError
         return kernel(a, axes, None, None, keepdim)
 
     def infer(params: tuple[Any, ...], a: Any) -> Any:
         axes, keepdim = params
-        shape = reduced_of(a.shape, axes, keepdim)
+        shape = reduced_shape(a.shape, axes, keepdim)
         if math.prod(shape):  # where nothing comes out, nothing is compared
             no_complex(name, (a,), a.dtype)
         if not count_of(a.shape, axes):
@@ -68,18 +68,18 @@ def _check_extent(name: str, shape: Shape, axes: Sequence[int]) -> None:
 def _extreme_backward(ctx: Any, g: Any) -> Any:
     """Ties share the gradient evenly; nothing equals an extreme that is NaN, and then all of the gradient is NaN."""
     a, out = ctx.saved_tensors
-    ties = a == restored(out, ctx)
+    ties = a == keep_reduced_dims(out, ctx)
     return _share(ctx, g, ties) * ties
 
 
 def _share(ctx: Any, g: Any, ties: Any) -> Any:
-    return restored(g, ctx) / to_dtype(sum(ties, ctx.params[0], True), ctx.inputs[0][1])
+    return keep_reduced_dims(g, ctx) / to_dtype(sum(ties, ctx.params[0], True), ctx.inputs[0][1])
 
 
 def _shared_backward(ctx: Any, g: Any) -> Any:
     """Ties share the gradient evenly, and so do NaNs where one is the extreme; all else gets zero, whatever `g` is."""
     a, out = ctx.saved_tensors
-    out = restored(out, ctx)
+    out = keep_reduced_dims(out, ctx)
     ties = (a == out) | ((a != a) & (out != out))
     return keep(_share(ctx, g, ties), ties)
 
@@ -98,7 +98,7 @@ def _with_places(name: str, search: Any) -> tuple[Any, Any]:
         axis, keepdim = params
         if a.ndim:
             _check_extent(name, a.shape, (axis,))
-        shape = reduced_of(a.shape, (axis,), keepdim) if a.ndim else ()
+        shape = reduced_shape(a.shape, (axis,), keepdim) if a.ndim else ()
         return [(shape, a.dtype), (shape, dtypes.int64)]
 
     return with_places, infer
@@ -127,7 +127,7 @@ def _place(name: str, search: Any) -> tuple[Any, Any]:
             raise IndexError(
                 f"{name}(): Expected reduction dim {'to be specified for an empty tensor' if axis is None else axis}"
             )
-        return reduced_of(a.shape, None if axis is None else (axis,), keepdim), dtypes.int64
+        return reduced_shape(a.shape, None if axis is None else (axis,), keepdim), dtypes.int64
 
     return place, infer
 
@@ -231,7 +231,7 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 def _truth_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return reduced_of(a.shape, *params), dtypes.bool
+    return reduced_shape(a.shape, *params), dtypes.bool
 
 
 def _all(a: Any, axes: Shape | None, keepdim: bool) -> Any:

@@ -50,7 +50,7 @@ Dims = int | Sequence[int] | None
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def reduced_of(shape: Shape, axes: Shape | None, keepdim: bool) -> Shape:
+def reduced_shape(shape: Shape, axes: Shape | None, keepdim: bool) -> Shape:
     """Return the shape that a reduction leaves; None reduces all."""
     if axes is None:
         return (1,) * len(shape) if keepdim else ()
@@ -71,17 +71,17 @@ def count_of(shape: Shape, axes: Shape | None) -> int:
     return math.prod(shape if axes is None else [shape[axis] for axis in axes])
 
 
-def restored(value: Any, ctx: Any) -> Any:
+def keep_reduced_dims(value: Any, ctx: Any) -> Any:
     """Return a reduced value with its reduced dimensions back, of extent one."""
     axes, keepdim = ctx.params[:2]
-    return value if keepdim else reshape(value, reduced_of(ctx.inputs[0][0], axes, True))
+    return value if keepdim else reshape(value, reduced_shape(ctx.inputs[0][0], axes, True))
 
 
 def _spread(g: Any, ctx: Any) -> Any:
     """Return a gradient of a reduction's result, expanded to its operand's shape."""
     axes, keepdim = ctx.params[:2]
     if not keepdim and axes is not None:
-        g = restored(g, ctx)
+        g = keep_reduced_dims(g, ctx)
     return expand(g, ctx.inputs[0][0])
 
 
@@ -107,7 +107,7 @@ def _sum(a: Any, axes: Shape | None, keepdim: bool) -> Any:
 
 
 def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return reduced_of(a.shape, *params), _counting(a.dtype)
+    return reduced_shape(a.shape, *params), _counting(a.dtype)
 
 
 def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
@@ -125,7 +125,7 @@ def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {a.dtype}"
         )
-    return reduced_of(a.shape, *params), a.dtype
+    return reduced_shape(a.shape, *params), a.dtype
 
 
 def _mean_backward(ctx: Any, g: Any) -> Any:
@@ -147,7 +147,7 @@ def _prod_backward(ctx: Any, g: Any) -> Any:
     if not shape:
         return g
     if axes is not None:
-        g, out = restored(g, ctx), restored(out, ctx)
+        g, out = keep_reduced_dims(g, ctx), keep_reduced_dims(out, ctx)
     if _has_no_zeros(a):
         return g * conj(out / a)
     if count_of(shape, axes) == 1:
@@ -231,14 +231,14 @@ def _std(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
 def _var_infer(params: tuple[Any, ...], a: Any) -> Any:
     if a.dtype.kind in "iub":
         raise AutogradError("std and var only support floating point and complex dtypes")
-    return reduced_of(a.shape, *params[:2]), real_of(a.dtype)
+    return reduced_shape(a.shape, *params[:2]), real_of(a.dtype)
 
 
 def _var_backward(ctx: Any, g: Any) -> Any:
     (a,) = ctx.saved_tensors
     axes, _, correction = ctx.params
     scale = 2 / free if (free := count_of(ctx.inputs[0][0], axes) - correction) > 0 else math.inf
-    return restored(g, ctx) * scale * (a - mean(a, axes, True))
+    return keep_reduced_dims(g, ctx) * scale * (a - mean(a, axes, True))
 
 
 def _std_backward(ctx: Any, g: Any) -> Any:
@@ -246,7 +246,7 @@ def _std_backward(ctx: Any, g: Any) -> Any:
     axes, _, correction = ctx.params
     free = count_of(ctx.inputs[0][0], axes) - correction
     scaled = keep(g / (out * free), out != 0)
-    return restored(scaled, ctx) * (a - mean(a, axes, True))
+    return keep_reduced_dims(scaled, ctx) * (a - mean(a, axes, True))
 
 
 _VAR = define("var", ("a",), quiet(row_by_row(_var)), _var_infer, _var_backward)
@@ -293,12 +293,12 @@ def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     top = _maximum(a.real, axes, None, None, True, -np.inf)  # of complex numbers the size of the powers is in it
     top = xp.where(xp.isfinite(top), top, top.dtype.type(0))
     out = xp.log(add_up(xp.exp(a - top), axes, None, None, True)) + top
-    return out if keepdim else out.reshape(reduced_of(a.shape, axes, False))
+    return out if keepdim else out.reshape(reduced_shape(a.shape, axes, False))
 
 
 def _logsumexp_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
-    return restored(g, ctx) * conj(exp(a - restored(out, ctx)))
+    return keep_reduced_dims(g, ctx) * conj(exp(a - keep_reduced_dims(out, ctx)))
 
 
 def running(ufunc: np.ufunc, method: str) -> Any:
@@ -321,13 +321,13 @@ def infer_running(params: tuple[Any, ...], a: Any) -> Any:
     return a.shape, _counting(a.dtype)
 
 
-def from_behind(g: Any, axis: int) -> Any:
+def reverse_cumsum(g: Any, axis: int) -> Any:
     """Return the running sum from the end: the derivative of the running sum."""
     return flip(cumsum(flip(g, axis), axis), axis)
 
 
 def _cumsum_backward(ctx: Any, g: Any) -> Any:
-    return from_behind(g, *ctx.params) if g.shape else g
+    return reverse_cumsum(g, *ctx.params) if g.shape else g
 
 
 _LOGSUMEXP = define(

@@ -30,7 +30,7 @@ from ..layout.axis_order import to_dtype
 from ..layout.joining import cat, narrow
 from ..layout.shape import expand, movedim, reshape, unsqueeze
 from .minmax import ValuesIndices
-from .reduce import cumsum, from_behind, infer_running, running, sum
+from .reduce import cumsum, infer_running, reverse_cumsum, running, sum
 
 PUBLIC = """
     cummax cummin cumprod cumulative_prod cumulative_sum cumulative_trapezoid diff logcumsumexp trapezoid trapz
@@ -46,7 +46,7 @@ def _cumprod_backward(ctx: Any, g: Any) -> Any:
     if not g.ndim:
         return g
     if not isinstance(a, Tensor) and a.all():
-        return from_behind(g * conj(out), axis) / conj(a)
+        return reverse_cumsum(g * conj(out), axis) / conj(a)
     extent = ctx.inputs[0][0][axis]
     last = movedim(a, axis, -1)
     ones = space_of(a).eye(extent, dtype=bool)

@@ -16,7 +16,7 @@ from ..elementwise.compare import keep, where
 from ..elementwise.unary import abs, sgn
 from ..layout.axis_order import to_dtype, zeros_as
 from .minmax import greatest, least
-from .reduce import Dims, add_up, converted, reduced_of, restored, static_of, sum
+from .reduce import Dims, add_up, converted, keep_reduced_dims, reduced_shape, static_of, sum
 
 PUBLIC = ("norm",)
 
@@ -32,14 +32,14 @@ def _norm(a: Any, axes: Shape | None, keepdim: bool) -> Any:
 def _norm_infer(params: tuple[Any, ...], a: Any) -> Any:
     if a.dtype.kind in "iub":
         raise AutogradError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {a.dtype}")
-    return reduced_of(a.shape, *params), real_of(a.dtype)
+    return reduced_shape(a.shape, *params), real_of(a.dtype)
 
 
 def _norm_backward(ctx: Any, g: Any) -> Any:
     """The gradient at zero is zero times what arrives."""
     a, out = ctx.saved_tensors
-    out = restored(out, ctx)
-    return restored(g, ctx) * keep(a / out, out != 0)
+    out = keep_reduced_dims(out, ctx)
+    return keep_reduced_dims(g, ctx) * keep(a / out, out != 0)
 
 
 _NORM = define("norm", ("a",), quiet(row_by_row(_norm)), _norm_infer, _norm_backward, saves=("a", "output"))
@@ -57,7 +57,7 @@ def _p_norm_backward(ctx: Any, g: Any) -> Any:
     """The gradient at zero is zero; there PyTorch's second derivative is NaN but for cubes and beyond."""
     a, out = ctx.saved_tensors
     p = ctx.params[2]
-    g, out = restored(g, ctx), restored(out, ctx)
+    g, out = keep_reduced_dims(g, ctx), keep_reduced_dims(out, ctx)
     if p < 1:
         return where(a == 0, 0.0, sgn(a) * abs(a) ** (p - 1)) * (g * out ** (1 - p))
     scaled = sgn(a) * abs(a) ** (p - 1) if p < 2 else a * abs(a) ** (p - 2)

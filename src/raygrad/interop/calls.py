@@ -1,7 +1,7 @@
 """What an interop node is applied to, as data: how its arguments nest, and which derivative of the code is wanted.
 
 Rules of this file: plain data that pickles, and nothing of any framework. Tensors are flat; what says where they belong
-is a `Call` among the arguments and an `Outcome` among the outputs. A derivative is a call of the same code with one
+is a `ForeignCall` among the arguments and an `Outcome` among the outputs. A derivative is a call of the same code with one
 level more, so that derivatives of any order are one kind of node.
 """
 
@@ -21,24 +21,24 @@ CALLS_KEPT: Final = 4096
 """Calls that are kept opened per process: of programs that make new ones without end, the last ones."""
 
 
-class Place(Enum):
+class TensorPlaceholder(Enum):
     """Stands for a tensor among the leaves of nested containers."""
 
     TENSOR = "tensor"
 
 
-class Kind(Enum):
+class DerivativeKind(Enum):
     """Which derivative a level takes of what is below it."""
 
     VJP = "vjp"
     JVP = "jvp"
 
 
-class Level(NamedTuple):
+class DerivativeLevel(NamedTuple):
     """One derivative: of what is below, a function of the first `inputs` tensors; the other tensors are cotangents, or
     tangents."""
 
-    kind: Kind
+    kind: DerivativeKind
     inputs: int
     chosen: tuple[int, ...]
     """Of a vjp the inputs whose gradients are wanted, of a jvp those that carry a tangent."""
@@ -47,7 +47,7 @@ class Level(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ForeignCall:
     """One way to call the code: tensors of its own first, then those among the arguments.
 
     Attributes:
@@ -61,26 +61,30 @@ class Call:
     leaves: tuple[Any, ...]
     own: int
     options: tuple[Any, ...] = ()
-    levels: tuple[Level, ...] = ()
+    levels: tuple[DerivativeLevel, ...] = ()
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the positional and named arguments, given all tensors of the innermost level."""
         given = iter(tensors[self.own :])
-        args, named = unflatten(self.structure, [next(given) if leaf is Place.TENSOR else leaf for leaf in self.leaves])
+        args, named = unflatten(
+            self.structure, [next(given) if leaf is TensorPlaceholder.TENSOR else leaf for leaf in self.leaves]
+        )
         return args, named
 
-    def above(self, kind: Kind, inputs: int, chosen: Sequence[int], given: Sequence[bool] = ()) -> Call:
+    def above(
+        self, kind: DerivativeKind, inputs: int, chosen: Sequence[int], given: Sequence[bool] = ()
+    ) -> ForeignCall:
         """Return the call of a derivative of this one."""
-        return replace(self, levels=(*self.levels, Level(kind, inputs, tuple(chosen), tuple(given))))
+        return replace(self, levels=(*self.levels, DerivativeLevel(kind, inputs, tuple(chosen), tuple(given))))
 
 
-def encoded(call: Call) -> bytes:
+def encoded(call: ForeignCall) -> bytes:
     """Return a call as bytes: among the arguments of a node these are compared and sent at no cost."""
     return pickle_value(call)
 
 
 @functools.lru_cache(maxsize=CALLS_KEPT)
-def decoded(data: bytes) -> Call:
+def decoded(data: bytes) -> ForeignCall:
     """Return the call that `encoded` was given."""
     return unpickle_value(data)
 
@@ -96,20 +100,22 @@ class Outcome(FixedOutput):
     def rebuilt(self, tensors: Sequence[Any]) -> Any:
         """Return the nested result around `tensors`, the new buffers left out."""
         given = iter(tensors)
-        return unflatten(self.structure, [next(given) if leaf is Place.TENSOR else leaf for leaf in self.leaves])
+        return unflatten(
+            self.structure, [next(given) if leaf is TensorPlaceholder.TENSOR else leaf for leaf in self.leaves]
+        )
 
 
-def list_of(values: Sequence[Any]) -> tuple[list[Any], Outcome]:
+def present_results(values: Sequence[Any]) -> tuple[list[Any], Outcome]:
     """Return what is there among the results of a derivative, and where: the others are None."""
     _, structure = flatten([None] * len(values))
-    leaves = tuple([None if value is None else Place.TENSOR for value in values])
+    leaves = tuple([None if value is None else TensorPlaceholder.TENSOR for value in values])
     return [value for value in values if value is not None], Outcome(structure, leaves)
 
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
 
 
-def taken_apart(
+def flattened_arguments(
     value: Any, is_tensor: Callable[[Any], bool], refuse: Callable[[Any], Exception] | None = None
 ) -> tuple[list[Any], Structure, tuple[Any, ...]]:
     """Return the tensors in nested containers, their structure, and its leaves with places for the tensors.
@@ -125,7 +131,7 @@ def taken_apart(
     for leaf in flat:
         if is_tensor(leaf):
             tensors.append(leaf)
-            leaves.append(Place.TENSOR)
+            leaves.append(TensorPlaceholder.TENSOR)
             continue
         if refuse is not None and not isinstance(leaf, _PLAIN):
             raise refuse(leaf)

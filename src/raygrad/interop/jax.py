@@ -14,7 +14,7 @@ from raygrad.workers.code.shipping import pickle_value
 
 from .backends import load
 from .jax_runtime import JaxRuntime, JaxSource, refuse_wide
-from .node import Foreign, ForeignFunction, Runtime, made
+from .node import ForeignCallable, ForeignFunction, Runtime, function_class_of
 
 
 def function(
@@ -44,13 +44,13 @@ def function(
     return JaxFunction(JaxSource(f, name if name.isidentifier() else "jax_function", jit), recompute, x64)
 
 
-class JaxFunction(Foreign):
+class JaxFunction(ForeignCallable):
     """A JAX function that is called with raygrad's tensors; made by `function`."""
 
     def __init__(self, source: JaxSource, recompute: bool, x64: bool | None) -> None:
         super().__init__()
         self._x64 = x64
-        self._class = made(_JaxNode, source.name, pickle_value(source), recompute)
+        self._class = function_class_of(_JaxNode, source.name, pickle_value(source), recompute)
 
     @property
     def function_class(self) -> type[ForeignFunction]:

@@ -18,8 +18,8 @@ from raygrad.errors import AutogradError, DtypeError
 from raygrad.workers.code.shipping import unpickle_value
 
 from .backends import load
-from .calls import Call, Kind, Outcome, list_of, taken_apart
-from .node import Array, Ran, Runtime
+from .calls import DerivativeKind, ForeignCall, Outcome, flattened_arguments, present_results
+from .node import Array, RunResult, Runtime
 
 PROGRAMS_KEPT: Final = 1024
 """Compiled programs kept per function; a program that makes new ones without end (a number that changes among the
@@ -36,7 +36,7 @@ class JaxSource(NamedTuple):
     jit: bool = True
 
 
-class Pull(NamedTuple):
+class JaxPullback(NamedTuple):
     """What JAX keeps of a run."""
 
     function: Any
@@ -47,7 +47,7 @@ class Pull(NamedTuple):
     wide: bool
 
 
-class Given:
+class ReadOnlyArray:
     """An array, as DLPack takes it: JAX never writes to its inputs, so one that is read-only need not be copied."""
 
     __slots__ = ("_array",)
@@ -81,7 +81,7 @@ class JaxRuntime(Runtime):
 
     # ---- a node -----------------------------------------------------------------------------------------------------
 
-    def run(self, call: Call, arrays: Sequence[Array], needs: Sequence[int]) -> Ran:
+    def run(self, call: ForeignCall, arrays: Sequence[Array], needs: Sequence[int]) -> RunResult:
         """Run the function, or a derivative of it; what is kept is JAX's own function for the gradient.
 
         Raises:
@@ -94,7 +94,7 @@ class JaxRuntime(Runtime):
             program = self._program(call, tuple(needs))
             if not needs:
                 outputs, outcome = self._flat(call, program(given))
-                return Ran([self._array_out(output) for output in outputs], outcome, None)
+                return RunResult([self._array_out(output) for output in outputs], outcome, None)
             chosen = [given[position] for position in needs]
             result, function = program(chosen, given)
             outputs, outcome = self._flat(call, result)
@@ -103,13 +103,13 @@ class JaxRuntime(Runtime):
             )
             found = [self._array_out(output) for output in outputs]
             size = sum([leaf.nbytes for leaf in self._jax.tree_util.tree_leaves(function)])
-            return Ran(found, outcome, Pull(function, tuple(needs), zeros, wide), size)
+            return RunResult(found, outcome, JaxPullback(function, tuple(needs), zeros, wide), size)
 
     def vjp(
         self, kept: Any, wanted: Sequence[int], cotangents: Sequence[Array | None], retain: bool
     ) -> list[Array | None]:
         """Return the gradients of a run, by JAX's transposed program; all are defined."""
-        pull: Pull = kept
+        pull: JaxPullback = kept
         with self._width(pull.wide):
             given: list[Any] = []
             for number, shape, dtype in pull.zeros:
@@ -121,7 +121,9 @@ class JaxRuntime(Runtime):
             by_position = dict(zip(pull.needs, found, strict=True))
             return [self._array_out(by_position[position]) for position in wanted]
 
-    def infer(self, call: Call, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> tuple[list[Any], Outcome]:
+    def infer(
+        self, call: ForeignCall, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+    ) -> tuple[list[Any], Outcome]:
         """Return what a run would give, by tracing on shapes alone."""
         wide = bool(call.options[0])
         with self._width(wide):
@@ -132,7 +134,7 @@ class JaxRuntime(Runtime):
 
     # ---- programs ---------------------------------------------------------------------------------------------------
 
-    def _program(self, call: Call, needs: tuple[int, ...]) -> Callable[..., Any]:
+    def _program(self, call: ForeignCall, needs: tuple[int, ...]) -> Callable[..., Any]:
         """Return what runs a call, and with `needs` what gives the gradient by these inputs besides."""
         try:
             found = self._programs.get((call, needs))
@@ -145,7 +147,7 @@ class JaxRuntime(Runtime):
                 found = self._programs.setdefault((call, needs), self._made(call, needs))
         return found
 
-    def _made(self, call: Call, needs: tuple[int, ...]) -> Callable[..., Any]:
+    def _made(self, call: ForeignCall, needs: tuple[int, ...]) -> Callable[..., Any]:
         depth = len(call.levels)
         if not needs:
             return self._compiled(partial(self._value, call, depth))
@@ -166,7 +168,7 @@ class JaxRuntime(Runtime):
 
         return self._compiled(forward)
 
-    def _value(self, call: Call, depth: int, arrays: Sequence[Any]) -> Any:
+    def _value(self, call: ForeignCall, depth: int, arrays: Sequence[Any]) -> Any:
         """Return what the function gives with the first `depth` derivatives taken: the innermost as it nests, the
         others as lists."""
         jax = self._jax
@@ -183,7 +185,7 @@ class JaxRuntime(Runtime):
             return jax.tree_util.tree_leaves(self._value(call, depth - 1, given))
 
         primals = [below[position] for position in level.chosen]
-        if level.kind is Kind.JVP:
+        if level.kind is DerivativeKind.JVP:
             outputs, tangents = jax.jvp(inner, (primals,), (beside,))
             return [t if self._is_inexact(o) else None for o, t in zip(outputs, tangents, strict=True)]
 
@@ -216,12 +218,12 @@ class JaxRuntime(Runtime):
                 "tuples, named tuples and dicts"
             ) from error
 
-    def _flat(self, call: Call, result: Any) -> tuple[list[Any], Outcome]:
+    def _flat(self, call: ForeignCall, result: Any) -> tuple[list[Any], Outcome]:
         """Return the arrays of a result, and how they nest."""
         if call.levels:
-            return list_of(result)
+            return present_results(result)
         kinds = (self._jax.Array, self._jax.ShapeDtypeStruct)
-        outputs, structure, leaves = taken_apart(result, lambda leaf: isinstance(leaf, kinds), self._no_result)
+        outputs, structure, leaves = flattened_arguments(result, lambda leaf: isinstance(leaf, kinds), self._no_result)
         return outputs, Outcome(structure, leaves)
 
     def _no_result(self, leaf: Any) -> Exception:
@@ -240,7 +242,7 @@ class JaxRuntime(Runtime):
                     "that JAX gives them here: make the node with x64=True"
                 )
             array = array.astype(np.int32)
-        return self._jax.dlpack.from_dlpack(np.asarray(Given(array)))
+        return self._jax.dlpack.from_dlpack(np.asarray(ReadOnlyArray(array)))
 
     def _array_out(self, array: Any) -> Array:
         """Return an array's values in memory of their own: JAX may share its arrays with inputs and with what it

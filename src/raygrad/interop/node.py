@@ -26,7 +26,7 @@ from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 
-from .calls import CALLS_KEPT, Call, Kind, Outcome, decoded, encoded, identity_of, taken_apart
+from .calls import CALLS_KEPT, DerivativeKind, ForeignCall, Outcome, decoded, encoded, flattened_arguments, identity_of
 
 RUNTIMES_KEPT: Final = 256
 """Code that is kept opened per process: of programs that make new nodes without end, the last ones."""
@@ -34,7 +34,7 @@ RUNTIMES_KEPT: Final = 256
 Array = np.ndarray[Any, Any]
 
 
-class Ran(NamedTuple):
+class RunResult(NamedTuple):
     """What a run gave: arrays, how they nest, and what the framework keeps for the gradient."""
 
     arrays: list[Array]
@@ -48,7 +48,7 @@ class Runtime(ABC):
     """Code of a framework, opened in this process."""
 
     @abstractmethod
-    def run(self, call: Call, arrays: Sequence[Array], needs: Sequence[int]) -> Ran:
+    def run(self, call: ForeignCall, arrays: Sequence[Array], needs: Sequence[int]) -> RunResult:
         """Run the code, or the derivative that `call` asks for.
 
         Args:
@@ -71,7 +71,9 @@ class Runtime(ABC):
         """
 
     @abstractmethod
-    def infer(self, call: Call, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> tuple[list[Any], Outcome]:
+    def infer(
+        self, call: ForeignCall, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+    ) -> tuple[list[Any], Outcome]:
         """Return the (shape, dtype) of each array that a run would give, and how they nest, without running.
 
         Raises:
@@ -79,7 +81,7 @@ class Runtime(ABC):
         """
 
 
-class Held(ResidentMemory):
+class FrameworkResiduals(ResidentMemory):
     """What a framework keeps of a run; of a context that travels it stays behind."""
 
     __slots__ = ("_nbytes", "kept")
@@ -94,7 +96,7 @@ class Held(ResidentMemory):
         return 0 if self.kept is None else self._nbytes
 
     def __reduce__(self) -> Any:
-        return Held, ()
+        return FrameworkResiduals, ()
 
 
 class ForeignFunction(Function):
@@ -161,7 +163,7 @@ class ForeignFunction(Function):
         outputs = [Tensor.made(array) for array in ran.arrays]
         ctx.set_materialize_grads(False)
         ctx.code, ctx.needs = code, needs
-        ctx.held = Held() if cls.recompute else Held(ran.kept, ran.nbytes)
+        ctx.held = FrameworkResiduals() if cls.recompute else FrameworkResiduals(ran.kept, ran.nbytes)
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
         if ran.outcome.state:
@@ -181,7 +183,7 @@ class ForeignFunction(Function):
             return tuple(out)
         if state.here.grad:
             given = [grad is not None for grad in cotangents]
-            call = decoded(ctx.code).above(Kind.VJP, len(tensors), wanted, given)
+            call = decoded(ctx.code).above(DerivativeKind.VJP, len(tensors), wanted, given)
             found = applied(cls, call, [*tensors, *[grad for grad in cotangents if grad is not None]])
         else:
             arrays = [None if grad is None else _array(grad) for grad in cotangents]
@@ -194,7 +196,7 @@ class ForeignFunction(Function):
     def _pulled_back(
         cls, ctx: Any, tensors: Sequence[Tensor], wanted: Sequence[int], cotangents: Sequence[Array | None]
     ) -> list[Tensor | None]:
-        held: Held = ctx.held
+        held: FrameworkResiduals = ctx.held
         task = state.task
         retain = task is None or task.retain
         kept, runtime = held.kept, cls.runtime()
@@ -211,7 +213,7 @@ class ForeignFunction(Function):
         """Return the tangents of the outputs: this Function, applied to the derivative."""
         tensors = ctx.saved_tensors
         carrying = [i for i, tangent in enumerate(tangents[1:]) if tangent is not None]
-        call = decoded(ctx.code).above(Kind.JVP, len(tensors), carrying)
+        call = decoded(ctx.code).above(DerivativeKind.JVP, len(tensors), carrying)
         return (*applied(ctx._function, call, [*tensors, *[tangents[1 + i] for i in carrying]]), None)
 
 
@@ -230,13 +232,13 @@ def _array(tensor: Tensor) -> Array:
     return array if all(array.strides) or not array.size else array.copy(order="C")  # frameworks take no expansions
 
 
-def applied(cls: type[ForeignFunction], call: Call, tensors: Sequence[Tensor]) -> Any:
+def applied(cls: type[ForeignFunction], call: ForeignCall, tensors: Sequence[Tensor]) -> Any:
     """Apply a node's Function to a call and return what came out, nested."""
     *outputs, outcome = cls.apply(encoded(call), *tensors)
     return outcome.rebuilt(outputs)
 
 
-def made(base: type[ForeignFunction], name: str, payload: bytes, recompute: bool) -> type[ForeignFunction]:
+def function_class_of(base: type[ForeignFunction], name: str, payload: bytes, recompute: bool) -> type[ForeignFunction]:
     """Return the Function class of a piece of code."""
     members: dict[str, Any] = {
         "__module__": base.__module__,
@@ -248,7 +250,7 @@ def made(base: type[ForeignFunction], name: str, payload: bytes, recompute: bool
     return cast("Any", type(base))(name, (base,), members)
 
 
-class Calls:
+class EncodedCalls:
     """The ways in which something was called, as bytes."""
 
     def __init__(self) -> None:
@@ -260,19 +262,19 @@ class Calls:
             key = (structure, tuple([identity_of(leaf) for leaf in leaves]), own, options)
             found = self._known.get(key)
         except TypeError:  # a constant that is not hashable may change between two calls
-            return encoded(Call(structure, leaves, own, options))
+            return encoded(ForeignCall(structure, leaves, own, options))
         if found is None:
             if len(self._known) >= CALLS_KEPT:
                 self._known.clear()
-            found = self._known[key] = encoded(Call(structure, leaves, own, options))
+            found = self._known[key] = encoded(ForeignCall(structure, leaves, own, options))
         return found
 
 
-class Foreign(ABC):
+class ForeignCallable(ABC):
     """What users call: code of another framework as a node of their graphs."""
 
     def __init__(self) -> None:
-        self._calls = Calls()
+        self._calls = EncodedCalls()
 
     @property
     @abstractmethod
@@ -297,7 +299,7 @@ class Foreign(ABC):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the code. Tensors may be anywhere in lists, tuples, named tuples and dicts; arrays become tensors
         without gradient; all else is given as it is, and is part of the program."""
-        tensors, structure, leaves = taken_apart((args, kwargs), _is_array)
+        tensors, structure, leaves = flattened_arguments((args, kwargs), _is_array)
         for leaf in (*tensors, *leaves):
             why = self._refusal(leaf)
             if why:

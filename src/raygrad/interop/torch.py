@@ -21,8 +21,8 @@ from raygrad.workers.code.shipping import pickle_value
 from raygrad.workers.code.visitor import named_parts
 
 from .backends import load
-from .node import Foreign, ForeignFunction, Runtime, made
-from .torch_runtime import Source, TorchRuntime
+from .node import ForeignCallable, ForeignFunction, Runtime, function_class_of
+from .torch_runtime import TorchRuntime, TorchSource
 
 SEEDS = 1 << 62
 """Seeds are drawn below this."""
@@ -56,7 +56,7 @@ def function(module: Any, *, recompute: bool = False, random: bool = False) -> T
     if not isinstance(module, torch.nn.Module):
         _check_captures(torch, module)
         name = str(getattr(module, "__name__", None) or type(module).__name__)
-        return TorchFunction(Source(module, False, _name(name), random=random), {}, recompute)
+        return TorchFunction(TorchSource(module, False, _name(name), random=random), {}, recompute)
     return _of_module(torch, module, recompute, random)
 
 
@@ -76,22 +76,22 @@ def _of_module(torch: Any, module: Any, recompute: bool, random: bool) -> TorchF
     return TorchFunction(_source(skeleton, random), values, recompute)
 
 
-class TorchFunction(Foreign):
+class TorchFunction(ForeignCallable):
     """A torch module or function that is called with raygrad's tensors; made by `function`.
 
     Attributes:
         training: whether the module is in training mode; `train()` and `eval()` switch.
     """
 
-    def __init__(self, source: Source, values: dict[str, Tensor], recompute: bool) -> None:
+    def __init__(self, source: TorchSource, values: dict[str, Tensor], recompute: bool) -> None:
         super().__init__()
         self._recompute = recompute
         self._values = values
         self._take(source)
 
-    def _take(self, source: Source) -> None:
+    def _take(self, source: TorchSource) -> None:
         self._source = source
-        self._class = made(_TorchNode, source.name, pickle_value(source), self._recompute)
+        self._class = function_class_of(_TorchNode, source.name, pickle_value(source), self._recompute)
 
     @property
     def function_class(self) -> type[ForeignFunction]:
@@ -174,14 +174,14 @@ class _TorchNode(ForeignFunction):
         return TorchRuntime(payload)
 
 
-def _source(skeleton: Any, random: bool) -> Source:
+def _source(skeleton: Any, random: bool) -> TorchSource:
     """Return how a module without values travels."""
     state: list[str] = []
     constants: list[str] = []
     for name, _ in skeleton.named_buffers():
         owner = skeleton.get_submodule(name.rpartition(".")[0])
         (state if owner.training else constants).append(name)
-    return Source(
+    return TorchSource(
         skeleton,
         True,
         _name(type(skeleton).__name__),

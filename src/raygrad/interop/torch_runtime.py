@@ -19,14 +19,14 @@ from raygrad.workers.code.shipping import unpickle_value
 from raygrad.workers.process.blas_threads import limit_in_force
 
 from .backends import load
-from .calls import Call, Kind, Level, Outcome, list_of, taken_apart
-from .node import Array, Ran, Runtime
+from .calls import DerivativeKind, DerivativeLevel, ForeignCall, Outcome, flattened_arguments, present_results
+from .node import Array, RunResult, Runtime
 
 SIZES_KEPT: Final = 1024
 """Ways to call, with shapes, whose graphs' sizes are remembered per module."""
 
 
-class Source(NamedTuple):
+class TorchSource(NamedTuple):
     """What travels of a module or function, and what the tensors before its arguments are."""
 
     code: Any
@@ -48,17 +48,17 @@ class Source(NamedTuple):
         return (*self.parameters, *self.constants, *self.state)
 
 
-class Kept(NamedTuple):
+class TorchResiduals(NamedTuple):
     """The two ends of torch's own graph."""
 
     inputs: Sequence[Any]
     outputs: Sequence[Any]
 
 
-class _Opened(threading.local):
+class _ThreadCopy(threading.local):
     """Code as one thread has it."""
 
-    source: Source | None = None
+    source: TorchSource | None = None
 
 
 class TorchRuntime(Runtime):
@@ -67,22 +67,22 @@ class TorchRuntime(Runtime):
     def __init__(self, payload: bytes) -> None:
         self._torch = load("torch")
         self._payload = payload
-        self._mine = _Opened()
-        self._changed: dict[Call, frozenset[int]] = {}
+        self._mine = _ThreadCopy()
+        self._changed: dict[ForeignCall, frozenset[int]] = {}
         """Per way to call, what the code changes in place: such tensors are copied first."""
         self._sizes: dict[Any, int] = {}
 
     @property
-    def source(self) -> Source:
+    def source(self) -> TorchSource:
         """The code as this thread has it."""
         found = self._mine.source
         if found is None:
-            self._mine.source = found = cast("Source", unpickle_value(self._payload))
+            self._mine.source = found = cast("TorchSource", unpickle_value(self._payload))
         return found
 
     # ---- a node -----------------------------------------------------------------------------------------------------
 
-    def run(self, call: Call, arrays: Sequence[Array], needs: Sequence[int]) -> Ran:
+    def run(self, call: ForeignCall, arrays: Sequence[Array], needs: Sequence[int]) -> RunResult:
         """Run the code, or a derivative of it; what is kept is torch's graph.
 
         Raises:
@@ -91,7 +91,7 @@ class TorchRuntime(Runtime):
         """
         torch = self._torch
         ran_before = self._changes_of(call) is not None
-        with switches(torch, *call.options), torch.set_grad_enabled(bool(needs)):
+        with framework_settings(torch, *call.options), torch.set_grad_enabled(bool(needs)):
             tensors = [torch.from_dlpack(array) for array in arrays]
             for position in needs:
                 tensors[position].requires_grad_()
@@ -100,16 +100,16 @@ class TorchRuntime(Runtime):
             taken = places_of(held)
             found = [self._array_of(output, taken) for output in outputs]
             if not needs:
-                return Ran(found, outcome, None)
-            size = self._size(call, tensors, outputs) if ran_before else bytes_behind(outputs, tensors)
-            return Ran(found, outcome, Kept(tensors, outputs), size)
+                return RunResult(found, outcome, None)
+            size = self._size(call, tensors, outputs) if ran_before else graph_bytes(outputs, tensors)
+            return RunResult(found, outcome, TorchResiduals(tensors, outputs), size)
 
     def vjp(
         self, kept: Any, wanted: Sequence[int], cotangents: Sequence[Array | None], retain: bool
     ) -> list[Array | None]:
         """Return the gradients of a run, by torch's own engine."""
         torch = self._torch
-        with switches(torch):
+        with framework_settings(torch):
             pairs = [
                 (output, torch.from_dlpack(cotangent))
                 for output, cotangent in zip(kept.outputs, cotangents, strict=True)
@@ -127,36 +127,38 @@ class TorchRuntime(Runtime):
             taken = places_of([cotangent for _, cotangent in pairs])
             return [None if gradient is None else self._array_of(gradient, taken) for gradient in found]
 
-    def infer(self, call: Call, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> tuple[list[Any], Outcome]:
+    def infer(
+        self, call: ForeignCall, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+    ) -> tuple[list[Any], Outcome]:
         """Return what a run would give, by running on tensors without data."""
         torch = self._torch
-        with switches(torch, *call.options), torch.device("meta"), torch.no_grad():
+        with framework_settings(torch, *call.options), torch.device("meta"), torch.no_grad():
             tensors = [torch.empty(shape, dtype=getattr(torch, dtype.name)) for shape, dtype in specs]
             outputs, outcome = self._value(call, len(call.levels), tensors, False)
         return [(tuple(output.shape), str(output.dtype).removeprefix("torch.")) for output in outputs], outcome
 
-    def _size(self, call: Call, tensors: Sequence[Any], outputs: Sequence[Any]) -> int:
+    def _size(self, call: ForeignCall, tensors: Sequence[Any], outputs: Sequence[Any]) -> int:
         """Return the bytes that torch's graph keeps alive besides the inputs: looked up once per shapes."""
         try:
             key = (call, tuple([tensor.shape for tensor in tensors]))
             found = self._sizes.get(key)
         except TypeError:  # constants that are not hashable
-            return bytes_behind(outputs, tensors)
+            return graph_bytes(outputs, tensors)
         if found is None:
             if len(self._sizes) >= SIZES_KEPT:
                 self._sizes.clear()
-            found = self._sizes[key] = bytes_behind(outputs, tensors)
+            found = self._sizes[key] = graph_bytes(outputs, tensors)
         return found
 
     # ---- derivatives ------------------------------------------------------------------------------------------------
 
-    def _value(self, call: Call, depth: int, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
+    def _value(self, call: ForeignCall, depth: int, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
         """Return what the code gives, with the first `depth` derivatives taken, as flat tensors."""
         if not depth:
             return self._forward(call, tensors, real)
         level = call.levels[depth - 1]
         below, beside = list(tensors[: level.inputs]), tensors[level.inputs :]
-        if level.kind is Kind.JVP:
+        if level.kind is DerivativeKind.JVP:
             return self._pushed_forward(call, depth, level, below, beside, real)
         torch = self._torch
         differentiated = depth < len(call.levels) or torch.is_grad_enabled()
@@ -177,10 +179,16 @@ class TorchRuntime(Runtime):
                     create_graph=differentiated,
                     allow_unused=True,
                 )
-        return list_of(found)
+        return present_results(found)
 
     def _pushed_forward(
-        self, call: Call, depth: int, level: Level, below: list[Any], tangents: Sequence[Any], real: bool
+        self,
+        call: ForeignCall,
+        depth: int,
+        level: DerivativeLevel,
+        below: list[Any],
+        tangents: Sequence[Any],
+        real: bool,
     ) -> tuple[list[Any], Outcome]:
         forward_ad = self._torch.autograd.forward_ad
         with forward_ad.dual_level():
@@ -196,11 +204,11 @@ class TorchRuntime(Runtime):
             else tangent
             for number, (output, tangent) in enumerate(zip(outputs, found, strict=True))
         ]
-        return list_of(moving)
+        return present_results(moving)
 
     # ---- the code itself --------------------------------------------------------------------------------------------
 
-    def _forward(self, call: Call, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
+    def _forward(self, call: ForeignCall, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
         source = self.source
         given = list(tensors)
         known = self._changes_of(call)
@@ -221,21 +229,21 @@ class TorchRuntime(Runtime):
                 result = source.code(*args, **named)
         if real:
             self._note_changes(call, tensors, given, versions, known)
-        outputs, structure, leaves = taken_apart(
+        outputs, structure, leaves = flattened_arguments(
             result, lambda leaf: isinstance(leaf, self._torch.Tensor), self._no_result
         )
         first = len(source.parameters) + len(source.constants)
         fresh = [given[first + number].detach() for number in range(len(source.state))]
         return [*outputs, *fresh], Outcome(structure, leaves, len(fresh))
 
-    def _changes_of(self, call: Call) -> frozenset[int] | None:
+    def _changes_of(self, call: ForeignCall) -> frozenset[int] | None:
         try:
             return self._changed.get(call_of(call))
         except TypeError:
             return None
 
     def _note_changes(
-        self, call: Call, before: Sequence[Any], after: Sequence[Any], versions: Sequence[int], known: Any
+        self, call: ForeignCall, before: Sequence[Any], after: Sequence[Any], versions: Sequence[int], known: Any
     ) -> None:
         """Check what the code changed in place; the first time, remember it."""
         source = self.source
@@ -334,7 +342,7 @@ class TorchRuntime(Runtime):
         )
 
 
-class Draws:
+class GeneratorLock:
     """Who may use torch's generator, which belongs to the process: one that seeds it, or any number that leave it."""
 
     def __init__(self) -> None:
@@ -369,7 +377,7 @@ class Draws:
                 self._turn.notify_all()
 
 
-_draws: Final = Draws()
+_draws: Final = GeneratorLock()
 
 
 def places_of(tensors: Sequence[Any]) -> set[int]:
@@ -387,7 +395,7 @@ def storage_of(saved: Any) -> Any:
     return None if untyped is None else untyped()
 
 
-def bytes_behind(outputs: Sequence[Any], inputs: Sequence[Any]) -> int:
+def graph_bytes(outputs: Sequence[Any], inputs: Sequence[Any]) -> int:
     """Return the bytes that the nodes of torch's graph behind `outputs` have saved, those of `inputs` left out."""
     counted = places_of(inputs)
     waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
@@ -415,9 +423,9 @@ def bytes_behind(outputs: Sequence[Any], inputs: Sequence[Any]) -> int:
     return total
 
 
-def call_of(call: Call) -> Call:
+def call_of(call: ForeignCall) -> ForeignCall:
     """Return the way to call the code itself, whatever derivative is taken."""
-    return call if not call.levels else Call(call.structure, call.leaves, call.own, call.options)
+    return call if not call.levels else ForeignCall(call.structure, call.leaves, call.own, call.options)
 
 
 @contextmanager
@@ -426,17 +434,17 @@ def unchecked() -> Generator[None]:
     yield
 
 
-class _Threads(threading.local):
+class _NestingDepth(threading.local):
     """How deep this thread is in nodes."""
 
     depth: int = 0
 
 
-_threads: Final = _Threads()
+_threads: Final = _NestingDepth()
 
 
 @contextmanager
-def switches(torch: Any, default_dtype: str = "") -> Generator[None]:
+def framework_settings(torch: Any, default_dtype: str = "") -> Generator[None]:
     """Run torch code as every process does: without the program's autocast, with the client's default dtype, and with
     as many threads as the session gives its workers (H12)."""
     limit = limit_in_force()

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-class _OfFunctions(LRScheduler):
+class _FunctionSchedule(LRScheduler):
     """A schedule that calls a function of the program's for each group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
@@ -59,14 +59,14 @@ class _OfFunctions(LRScheduler):
         super().load_state_dict(kept)
 
 
-class LambdaLR(_OfFunctions):
+class LambdaLR(_FunctionSchedule):
     """The first rate times `lr_lambda(step)`; one function, or a list with one for each group."""
 
     def get_lr(self) -> list[float]:
         return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
 
-class MultiplicativeLR(_OfFunctions):
+class MultiplicativeLR(_FunctionSchedule):
     """The rate of the step before times `lr_lambda(step)`."""
 
     def get_lr(self) -> list[float]:
@@ -240,7 +240,7 @@ class CosineAnnealingLR(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
 
 
-class _OfSchedules(LRScheduler):
+class _CompositeSchedule(LRScheduler):
     """A schedule that others make up: they set the rates, and their state is saved with its own."""
 
     _schedulers: list[LRScheduler]
@@ -259,7 +259,7 @@ class _OfSchedules(LRScheduler):
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "_schedulers"})
 
 
-class SequentialLR(_OfSchedules):
+class SequentialLR(_CompositeSchedule):
     """One schedule after the other; the next begins, at its own first rate, at each of `milestones`.
 
     Raises:
@@ -305,7 +305,7 @@ class SequentialLR(_OfSchedules):
         self._last_lr = scheduler.get_last_lr()
 
 
-class ChainedScheduler(_OfSchedules):
+class ChainedScheduler(_CompositeSchedule):
     """Several schedules at once: each changes the rates that the one before it leaves.
 
     Raises:

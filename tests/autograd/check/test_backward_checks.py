@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.check.backward_checks import Check, Undefined, unit
+from raygrad.autograd.check.backward_checks import GradientCheck, UndefinedGrad, unit
 from raygrad.errors import GradcheckError
 
 
-def check_of(func, *inputs) -> Check:
-    return Check(func, inputs, 1e-6, 1e-5, 1e-3, 0.0, False)
+def check_of(func, *inputs) -> GradientCheck:
+    return GradientCheck(func, inputs, 1e-6, 1e-5, 1e-3, 0.0, False)
 
 
 def test_a_gradient_that_is_kept_back_is_undefined():
     x = rg.ones(2, requires_grad=True)
-    assert rg.autograd.grad(Undefined.apply(x).sum(), x, allow_unused=True) == (None,)
+    assert rg.autograd.grad(UndefinedGrad.apply(x).sum(), x, allow_unused=True) == (None,)
 
 
 def test_weights_are_positive_and_of_length_one():

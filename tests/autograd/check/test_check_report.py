@@ -8,8 +8,8 @@ import pytest
 from raygrad.autograd.check import check_report as report
 
 
-def place(part: str = "", forward: bool = False) -> report.Place:
-    return report.Place(1, 0, part, (2,), (2,), np.dtype(np.float64), forward=forward)
+def place(part: str = "", forward: bool = False) -> report.JacobianLabel:
+    return report.JacobianLabel(1, 0, part, (2,), (2,), np.dtype(np.float64), forward=forward)
 
 
 def test_title_names_part_mode_output_and_input():
@@ -19,7 +19,7 @@ def test_title_names_part_mode_output_and_input():
 
 
 def test_entries_are_named_by_their_indices():
-    at = report.Place(0, 0, "", (), (2, 3), np.dtype(np.float64))
+    at = report.JacobianLabel(0, 0, "", (), (2, 3), np.dtype(np.float64))
     assert at.entry(4, 0) == "d output[()] / d input[1, 1]"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.check import jacobians
-from raygrad.autograd.check.jacobians import Outputs
+from raygrad.autograd.check.jacobians import CheckedOutputs
 
 
 def test_rows_are_inputs_and_columns_outputs():
@@ -16,7 +16,7 @@ def test_rows_are_inputs_and_columns_outputs():
     def func(a):
         return rg.stack((a[0] * a[1], a[0], a[1] * 2)), a.detach()
 
-    outputs = Outputs.of(func(x))
+    outputs = CheckedOutputs.of(func(x))
     assert outputs.positions == (0,)
     (found,) = jacobians.numerical(func, (x,), outputs, 0, 1e-6)
     np.testing.assert_allclose(found[""], [[3, 1, 0], [2, 0, 2]], atol=1e-8)
@@ -30,7 +30,7 @@ def test_complex_inputs_give_the_gradient_of_each_part():
     def func(a):
         return a * a
 
-    (found,) = jacobians.numerical(func, (z,), Outputs.of(func(z)), 0, 1e-6)
+    (found,) = jacobians.numerical(func, (z,), CheckedOutputs.of(func(z)), 0, 1e-6)
     for name, gradient in {"real": 2 - 4j, "imaginary": 4 + 2j}.items():  # 2 * conj(z), times 1 and times 1j
         np.testing.assert_allclose(found[name], [[gradient]], atol=1e-8)
         np.testing.assert_allclose(jacobians.analytical(func(z), [z], name)[0], [[gradient]])
@@ -38,7 +38,7 @@ def test_complex_inputs_give_the_gradient_of_each_part():
 
 def test_an_input_that_is_an_output_is_read_where_it_stood():
     x = rg.tensor(np.array([1.0, 2.0]), requires_grad=True)
-    (found,) = jacobians.numerical(lambda a: a, (x,), Outputs.of(x), 0, 1e-6)
+    (found,) = jacobians.numerical(lambda a: a, (x,), CheckedOutputs.of(x), 0, 1e-6)
     np.testing.assert_allclose(found[""], np.eye(2), atol=1e-8)
 
 
@@ -47,7 +47,7 @@ def test_other_values_stand_in_for_a_while_also_when_the_block_fails():
     data = x._data
 
     def fails():
-        with jacobians.standing_at(x, np.array([5.0])):
+        with jacobians.holding_values(x, np.array([5.0])):
             assert x.tolist() == [5.0]
             raise KeyError
 
@@ -57,6 +57,6 @@ def test_other_values_stand_in_for_a_while_also_when_the_block_fails():
 
 
 def test_outputs_of_another_dtype_are_refused():
-    outputs = Outputs.of(rg.ones(2), every=True)
+    outputs = CheckedOutputs.of(rg.ones(2), every=True)
     with pytest.raises(AssertionError, match="same dtype when inputs are perturbed"):
         outputs.picked(rg.ones(2, dtype=rg.float64))

@@ -8,7 +8,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd import gradcheck, gradgradcheck
 from raygrad.autograd.check import mode_checks
-from raygrad.autograd.check.jacobians import Outputs
+from raygrad.autograd.check.jacobians import CheckedOutputs
 from raygrad.errors import GradcheckError
 
 
@@ -19,7 +19,7 @@ def test_the_tangent_of_an_output_that_has_none_is_zero():
     def func(a, b):
         return a * 2, b * 3
 
-    tangents = mode_checks.pushed(func, (x, y), Outputs.of(func(x, y)), 0, rg.ones(2, dtype=rg.float64))
+    tangents = mode_checks.pushforward(func, (x, y), CheckedOutputs.of(func(x, y)), 0, rg.ones(2, dtype=rg.float64))
     assert [t.tolist() for t in tangents] == [[2, 2], [0]]
 
 

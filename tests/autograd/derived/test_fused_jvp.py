@@ -11,7 +11,7 @@ import pytest
 import raygrad as rg
 import raygrad.autograd.forward_ad as fw
 from raygrad import func
-from raygrad.autograd.derived.fused_jvp import joint_of
+from raygrad.autograd.derived.fused_jvp import fused_with_jvp
 
 
 class Cube(rg.autograd.Function):
@@ -53,8 +53,8 @@ def session(request: pytest.FixtureRequest) -> Generator[rg.Session]:
 
 
 def test_the_derived_class_is_made_once_and_has_the_functions_name() -> None:
-    assert joint_of(Cube) is joint_of(Cube)
-    assert joint_of(Cube).__name__ == "Cube"
+    assert fused_with_jvp(Cube) is fused_with_jvp(Cube)
+    assert fused_with_jvp(Cube).__name__ == "Cube"
 
 
 def test_outputs_come_back_as_the_function_returned_them(session: rg.Session) -> None:
@@ -93,4 +93,4 @@ def test_an_input_changed_in_place_is_not_differentiated_again() -> None:
         overwritten = True
 
     with pytest.raises(NotImplementedError, match="changes its input in place"):
-        joint_of(Cube).backward(Context(), None)
+        fused_with_jvp(Cube).backward(Context(), None)

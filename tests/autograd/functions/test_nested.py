@@ -10,7 +10,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd import grad
 from raygrad.autograd.function import NestedIOFunction, once_differentiable
-from raygrad.autograd.functions.nested import taken_apart
+from raygrad.autograd.functions.nested import flattened_tensors
 
 
 class Pair(NamedTuple):
@@ -213,12 +213,12 @@ def test_the_context_has_the_methods_and_properties_of_the_class() -> None:
 def test_nestings_are_plain_data_that_rebuild_what_was_taken_apart() -> None:
     a, b = leaf(1), leaf(2)
     value = ([a, None], Pair(b, {"k": None, "l": (a,)}), OrderedDict(z=b))
-    tensors, nesting = taken_apart(value)
+    tensors, nesting = flattened_tensors(value)
     assert [t is u for t, u in zip(tensors, [a, b, a, b], strict=True)] == [True] * 4
     rebuilt = nesting.rebuilt(["p", "q", "r", "s"])
     assert rebuilt == (["p", None], Pair("q", {"k": None, "l": ("r",)}), OrderedDict(z="s"))
     assert type(rebuilt[2]) is OrderedDict
-    assert taken_apart(value)[1] == nesting
+    assert flattened_tensors(value)[1] == nesting
     with pytest.raises(ValueError, match="4 tensors cannot be rebuilt from 1"):
         nesting.rebuilt([a])
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.methods.inplace_methods import ComparedInPlace, ElementwiseInPlace, ScatteredInPlace
+from raygrad.autograd.methods.inplace_methods import ComparisonInPlace, ElementwiseInPlace, ScatterInPlace
 
 from ..ops.check import array_of
 
@@ -47,7 +47,7 @@ EXTRA: dict[str, Any] = {
     "addmv_": lambda T, x: x[0].clone().addmv_(x, x[1] * 2),
     "tril_ of the second diagonal": lambda T, x: x.tril_(-1),
 }
-KINDS = (ElementwiseInPlace, ComparedInPlace, ScatteredInPlace)
+KINDS = (ElementwiseInPlace, ComparisonInPlace, ScatterInPlace)
 NAMES = [name for methods in KINDS for name in methods.__annotations__ if name != "addmv_"]
 
 

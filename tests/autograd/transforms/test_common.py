@@ -7,12 +7,18 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.transforms.common import Aliases, leads_out, positions_of, settled, transforming
+from raygrad.autograd.transforms.common import (
+    InputAliases,
+    has_outer_history,
+    positions_of,
+    transforming,
+    without_inner_history,
+)
 
 
 def test_an_alias_is_a_leaf_that_leads_on() -> None:
     x = rg.ones(2, requires_grad=True)
-    aliases = Aliases()
+    aliases = InputAliases()
     alias = aliases.of(x)
     assert alias.is_leaf
     assert alias.requires_grad
@@ -23,17 +29,17 @@ def test_an_alias_is_a_leaf_that_leads_on() -> None:
 
 
 def test_what_leads_out_is_kept_and_nothing_else() -> None:
-    aliases = Aliases()
+    aliases = InputAliases()
     inner = aliases.of(rg.ones(2)) * 2
-    assert leads_out((inner,))
+    assert has_outer_history((inner,))
     aliases.close()
-    assert not leads_out((inner,))
-    assert not settled(inner).requires_grad
+    assert not has_outer_history((inner,))
+    assert not without_inner_history(inner).requires_grad
     outer = inner * rg.ones(2, requires_grad=True)
-    assert leads_out((outer,))
-    assert settled(outer) is outer
+    assert has_outer_history((outer,))
+    assert without_inner_history(outer) is outer
     with rg.no_grad():
-        assert not settled(outer).requires_grad
+        assert not without_inner_history(outer).requires_grad
 
 
 def test_a_transform_is_noted_while_it_runs() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.interop.node import Foreign
+from raygrad.interop.node import ForeignCallable
 from raygrad.optim.optimizer import Optimizer
 from raygrad.workers.code.captured_state import CapturedState
 from raygrad.workers.code.guard import frozen_state
@@ -21,7 +21,7 @@ def closure_guard(objects: Iterable[Any]) -> CapturedState:
     Raises:
         SessionError: they reach too many objects.
     """
-    return CapturedState(objects, (Foreign, Optimizer, SimpleNamespace))
+    return CapturedState(objects, (ForeignCallable, Optimizer, SimpleNamespace))
 
 
 def global_generator_states() -> Any:

@@ -16,8 +16,8 @@ from raygrad.autograd.core.batched_data import innermost_data
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices.serving import CPU
-from raygrad.autograd.forward_mode.tangents import through
-from raygrad.autograd.functions.context import OWN
+from raygrad.autograd.forward_mode.tangents import with_tangents
+from raygrad.autograd.functions.context import CONTEXT_ATTRIBUTES
 from raygrad.autograd.functions.context_state import noted_reference, saved_slots, user_attributes
 from raygrad.autograd.functions.function import Function, FunctionNode
 from raygrad.autograd.nodes.accumulator import AccumulateGrad, describe_saved_value, leads_to_producer
@@ -28,7 +28,7 @@ from raygrad.autograd.saved.saved_slots import OUTPUT, PACKED, TAKEN
 from raygrad.autograd.storage.version_counter import AnnotatedVersion, exchanged, stale_message, was_changed
 from raygrad.autograd.tensor.tangent_levels import Tangents
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.autograd.vmap.backward import each_example
+from raygrad.autograd.vmap.backward import for_each_example
 from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.interpreter.derivatives import CHANGES, READS
 from raygrad.workers.values.contexts import WRITABLE
@@ -260,7 +260,7 @@ class RecordedFunction(FunctionNode):
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if state.here.batches:
-            made = each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
+            made = for_each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
             if made is not None:
                 return made
         if self._context is None and self._repetition is not None and not self._recorder.closed:
@@ -356,7 +356,7 @@ class RecordedFunction(FunctionNode):
             results = count + len(captured)
             return RecordedVjp.run(self, claim, 1, items, wanted, metas, self.places(wanted), results)[:count]
 
-        return through(items, run) if state.forward else run(items)
+        return with_tangents(items, run) if state.forward else run(items)
 
     def _argument(self, position: int, value: Pending) -> Tensor:
         """Return a saved argument as a tensor in its place in the graph: a leaf may have come to require grad."""
@@ -462,7 +462,7 @@ class RecordedFunction(FunctionNode):
         return known is None or saved is None or (position in saved and (position, is_output) not in known.unchecked)
 
 
-_NODES_OWN: Final = OWN | frozenset(RecordedFunction.__annotations__)
+_NODES_OWN: Final = CONTEXT_ATTRIBUTES | frozenset(RecordedFunction.__annotations__)
 _TRAVELLING: Final = frozenset(("needs_input_grad", "materialize_grads"))
 """What the engine knows of a context and users may set."""
 

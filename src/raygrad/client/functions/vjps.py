@@ -15,7 +15,7 @@ from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_on_device
 from raygrad.autograd.dispatch.autocast import capture_modes
-from raygrad.autograd.forward_mode.tangents import through
+from raygrad.autograd.forward_mode.tangents import with_tangents
 from raygrad.autograd.functions.function import FunctionNode
 from raygrad.autograd.nodes.anomaly import describe_origin
 from raygrad.autograd.nodes.node import FREED, NO_EDGE, Node, next_sequence
@@ -23,7 +23,7 @@ from raygrad.autograd.nodes.once_differentiable import with_delayed_error
 from raygrad.autograd.registry.vjp_rules import Meta
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.autograd.vmap.backward import each_example
+from raygrad.autograd.vmap.backward import for_each_example
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.nodes import UNPLACED, FunctionVjp
 from raygrad.workers.values.contexts import Context
@@ -144,7 +144,7 @@ class RecordedVjp(Node):
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if state.here.batches:
-            made = each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
+            made = for_each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
             if made is not None:
                 return made
         if self._claim is None:
@@ -162,7 +162,7 @@ class RecordedVjp(Node):
                 )
 
             items: list[Tensor | None] = [*grads, *self._items]
-            return through(items, run) if state.forward else run(items)
+            return with_tangents(items, run) if state.forward else run(items)
         data = [*grads, *(None if t is None else owner.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
