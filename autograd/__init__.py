@@ -4,7 +4,7 @@
 - *Function*: a user-written differentiable operation; its *node* is also the `ctx` that forward and backward get.
 - *Op*: a built-in operation: a kernel per (op, device, dtype), a shape rule, and a derivative in the public registry.
 - *Engine*: the one traversal that eager, recorded and differentiated passes share.
-- *Recorder*: the seam to a session: what is told to it instead of being run.
+- *Recorder*: the interface to a session, which records an operation instead of running it.
 """
 
 if not __name__.startswith("raygrad."):  # found through the repository's root, where the folder is called `autograd`

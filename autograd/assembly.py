@@ -1,8 +1,8 @@
-"""The assembly of the room: what its lower layers are given of the upper ones, all in one place.
+"""The wiring of autograd's layers: the slots that lower layers declare, filled with what upper layers provide.
 
 Modules import only what lies below them. Where a lower layer has to call an upper one, it declares a slot, and
-`assemble` fills it when the package is loaded: the methods of tensors that are built on ops, the ops that dispatch and
-derivatives call on their way, and what serves calls on batched tensors, under forward mode, or by entries of a user.
+`assemble` fills it when the package is loaded: the tensor methods that are ops, the ops that dispatch and derivatives
+call, and the handlers for batched tensors, forward mode and kernels registered by users.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def assemble() -> None:
 
 
 def _give_methods() -> None:
-    """Make the methods of `Surface` those of `Tensor`, whose own come first."""
+    """Add the methods of `Surface` to `Tensor`, except those that it defines itself."""
     own = frozenset(vars(Tensor)) | _OF_CLASSES
     for layer in reversed(Surface.__mro__[:-1]):
         for name, value in vars(layer).items():

@@ -1,7 +1,7 @@
-"""Forward mode as users open it: dual levels and dual tensors (SEMANTICS FW-01 to FW-05).
+"""The public interface of forward mode, `torch.autograd.forward_ad`: dual levels and dual tensors (FW-01 to FW-05).
 
-Rules of this file: the public functions and what they accept. One level of this kind can be open at a time;
-`raygrad.func.jvp` opens levels of its own, inside or outside of it.
+One level of this kind can be open at a time; `raygrad.func.jvp` opens levels of its own, inside or outside of it.
+`forward_mode` propagates the tangents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _DualLevel(TangentLevel):
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What `unpack_dual` returns: the value, and the tangent or None."""
+    """The result of `unpack_dual`: the primal, and the tangent or None."""
 
     primal: Tensor
     tangent: Tensor | None
@@ -152,7 +152,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 def unpack_at_level(level: TangentLevel, tensor: Tensor) -> UnpackedDualTensor:
-    """Return the primal and the tangent of a tensor at a level; what it carries of levels outside stays on both."""
+    """Return the primal and the tangent of a tensor at a level; both keep the tangents of outer levels."""
     with active_levels(state.forward[: state.forward.index(level)]):
         return UnpackedDualTensor(ops.view(tensor, tensor.shape), level.of(tensor))
 

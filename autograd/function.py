@@ -1,4 +1,4 @@
-"""The names of `torch.autograd.function`, and where they live.
+"""The names of `torch.autograd.function`, re-exported.
 
 Everything here is defined in `raygrad.autograd.functions`.
 """

@@ -1,7 +1,8 @@
-"""Products with Jacobians and Hessians of functions of tensors, under the names of `torch.autograd.functional`.
+"""`torch.autograd.functional`: vjp, jvp, vhp, hvp, `jacobian` and `hessian` of a function, computed by the engine at
+given inputs.
 
-Rules of this file: what these functions accept and how they arrange results; the derivatives are the engine's. They
-take a function of tensors that returns tensors, alone or in tuples; `raygrad.func` has the composable transforms.
+They take a function of tensors that returns tensors, alone or in tuples, and return values. The composable transforms
+of the same names in `raygrad.func` (`jacrev`, `jacfwd`, `hessian`), which return functions, are in `transforms`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Results = list[Tensor | None]
 
 
 def _as_tuple(given: Any, name: str, function: str) -> tuple[Tensors, bool]:
-    """Return tensors as a tuple, and whether they came in one.
+    """Return tensors as a tuple, and whether they were given as one.
 
     Raises:
         TypeError: something else is given.
@@ -44,7 +45,7 @@ def _as_tuple(given: Any, name: str, function: str) -> tuple[Tensors, bool]:
 
 
 def _vectors(v: Any, like: Tensors, name: str) -> Tensors:
-    """Return the given vectors, checked; ones if there are none and one element is enough.
+    """Return the given vectors, checked; ones if none are given and a single element suffices.
 
     Raises:
         RuntimeError: there are none, too few, or of other shapes.
@@ -65,11 +66,11 @@ def _vectors(v: Any, like: Tensors, name: str) -> Tensors:
 
 
 class _Evaluation:
-    """A function run on aliases of its inputs, for the derivatives to be taken of it.
+    """The run of a function on aliases of its inputs, from which derivatives are taken.
 
     Attributes:
-        inputs: the aliases; they lead on to the inputs where the results are to be differentiated.
-        outputs: what the function returned.
+        inputs: the aliases; with `create_graph` they lead on to the inputs.
+        outputs: the function's results.
     """
 
     def __init__(self, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, name: str) -> None:
@@ -91,8 +92,7 @@ class _Evaluation:
                     )
 
     def pulled(self, outputs: Sequence[Tensor], grads: Sequence[Tensor], inputs: Tensors, record: bool) -> Results:
-        """Return gradients of some outputs by some inputs, None where there are none; what is needed for another
-        pass is kept."""
+        """Return gradients of some outputs by some inputs, None where one is undefined; saved tensors are retained."""
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if o._requires_grad]
         if not pairs:
             return [None] * len(inputs)
@@ -101,7 +101,7 @@ class _Evaluation:
         return list(found)
 
     def filled(self, found: Results, like: Sequence[Tensor], what: str) -> list[Tensor]:
-        """Return gradients with zeros where there are none.
+        """Return gradients with zeros for undefined ones.
 
         Raises:
             RuntimeError: in strict mode, where there is none.
@@ -114,12 +114,12 @@ class _Evaluation:
         return out
 
     def finished(self, tensors: Sequence[Tensor], many: bool) -> Any:
-        """Return results as the caller gave the inputs: with a graph if that was asked for."""
+        """Return results in the form of the inputs, with a graph if `create_graph` asked for one."""
         kept = [t if self._create_graph else share_tangents(t, t.detach()) for t in tensors]
         return tuple(kept) if many else kept[0]
 
     def result(self) -> Any:
-        """Return what the function returned."""
+        """Return the function's result."""
         return self.finished(self.outputs, self.many_outputs)
 
     def scalar(self, name: str) -> Tensor:
@@ -181,7 +181,7 @@ def jvp(
 def _pushed(
     run: _Evaluation, outputs: Sequence[Tensor], vectors: Tensors, create_graph: bool, what: str
 ) -> list[Tensor]:
-    """Return the derivative of outputs along vectors: of what pulls gradients u back, the derivative by u."""
+    """Return the derivative of outputs along vectors: of the vjp at u, the derivative by u."""
     seeds = tuple([ops.zeros_as(output).detach() for output in outputs])
     for seed in seeds:
         seed._requires_grad = True
@@ -298,7 +298,8 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """Return the Hessian of a function of one scalar output: for each pair of inputs a tensor; see `jacobian`.
+    """Return the Hessian of a function of one scalar output: a tensor for each pair of inputs; see `jacobian`.
+    `raygrad.func.hessian` returns a function.
 
     Raises:
         RuntimeError: the function returns something else; otherwise as `jacobian`.

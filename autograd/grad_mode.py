@@ -1,6 +1,6 @@
-"""The names of `torch.autograd.grad_mode`: switches for gradient recording and inference (SEMANTICS MD).
+"""The names of `torch.autograd.grad_mode`, re-exported: switches for gradient recording and inference mode.
 
-Rules of this file: names only; what they do is in `modes` and `inference`.
+Defined in `core.modes` and `tensor.inference`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Checking derivatives that a program defines: against differences, and for what else backward has to keep.
+"""The public functions `gradcheck` and `gradgradcheck`: their options, and which checks run in which order.
 
-Rules of this file: the two public functions: what they take, and which checks they run in which order. The checks of
-backward stand in `gradcheck_checks`, those of forward mode and of batches in `gradcheck_modes`.
+The checks themselves are in `check`: `backward_checks` for reverse mode, `mode_checks` for forward mode and vmap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The names of `torch.autograd.graph` that raygrad has, and where they live.
+"""The names of `torch.autograd.graph`, re-exported, and the virtual base class `Node` (ND-01) and gradient edges
+(EN-27).
 
-Rules of this file: the virtual base of every kind of node (ND-01) and gradient edges (EN-27); all else is made
-elsewhere and only named here.
+All but those two are defined elsewhere.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ else:
             return issubclass(subclass, node.Node)
 
     class Node(metaclass=_Virtual):
-        """What `isinstance(tensor.grad_fn, Node)` asks: a node of a Function or a built-in op, or an accumulator.
+        """The virtual base class of nodes, for `isinstance(tensor.grad_fn, Node)`: of a Function, a built-in op, or an
+        accumulator.
 
         No node inherits from it, and it makes none.
         """
@@ -47,7 +48,7 @@ else:
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a tensor goes, without the tensor: a root or an input of `backward` and `grad`.
+    """The edge along which a tensor's gradient flows, without the tensor: a root or an input of `backward` and `grad`.
 
     It keeps the graph alive, and stands for the tensor's value of when it was made.
     """
@@ -55,17 +56,17 @@ class GradientEdge(NamedTuple):
     node: node.Node
     output_nr: int
     ownership_token: node.Node | None = None
-    """Kept alive with it; raygrad needs none, since `node` is a strong reference."""
+    """An object kept alive with the edge; raygrad needs none, since `node` is a strong reference."""
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Count one change in place of a tensor, or of each of several: how a change through a raw array is declared."""
+    """Increment the version counter of a tensor, or of each of several: how a write to a raw array is declared."""
     for changed in (tensor,) if isinstance(tensor, Tensor) else tensor:
         bump(changed.counter())
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Return where the gradient of a tensor goes now.
+    """Return the edge along which the gradient of a tensor flows now.
 
     Raises:
         RuntimeError: the tensor does not require grad.

@@ -1,4 +1,4 @@
-"""`gradcheck`: derivatives against finite differences, and what else a backward has to keep.
+"""`gradcheck`: comparison of derivatives with finite differences, and further checks of a backward.
 
 Used by tests and users; nothing in raygrad depends on it.
 """

@@ -1,8 +1,8 @@
-"""What backward has to keep: the right derivatives, the same ones each time, linearly in what it is given, and without
-any gradient too.
+"""The reverse-mode checks of `gradcheck`: values against finite differences, determinism, linearity, undefined
+gradients.
 
-Rules of this file: the checks of one function at one point, each a method that raises what it finds. The Jacobians come
-from `jacobians`, the words of a failure from `gradcheck_report`.
+`GradientCheck` holds one function at one point with the tolerances; each of its methods raises what it finds.
+`jacobians` computes the Jacobians, `check_report` words the failures.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from . import jacobians
 from .jacobians import Array, CheckedOutputs, Run, as_tensors, differentiable
 
 RANDOM_SEED = 17
-"""Of a generator made anew for each check: a check is repeatable, and takes nothing from the program's numbers."""
+"""The seed of a new generator for each check: checks are repeatable, and do not draw from the program's generator."""
 
 
 class UndefinedGrad(Function):
-    """Hands its input on, and keeps its gradient to itself."""
+    """The identity, whose backward returns an undefined gradient."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class UndefinedGrad(Function):
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """One function at one point, with the tolerances."""
+    """The reverse-mode checks of one function at one point, with their tolerances."""
 
     func: Run
     inputs: tuple[Any, ...]
@@ -53,7 +53,7 @@ class GradientCheck:
     nondet_tol: float
     fast: bool
 
-    # ---- what is given -----------------------------------------------------------------------------------------------
+    # ---- inputs and outputs ------------------------------------------------------------------------------------------
 
     @property
     def wanted(self) -> list[int]:
@@ -65,7 +65,7 @@ class GradientCheck:
         return differentiable(as_tensors(self.func(*self.inputs)))
 
     def inputs_fit(self) -> None:
-        """Check that there is something to differentiate, and that it can be moved (GC-04)."""
+        """Check that an input requires grad, and that its elements can be moved one by one (GC-04)."""
         for index in self.wanted:
             tensor = self.inputs[index]
             if tensor.dtype not in (np.float64, np.complex128):
@@ -98,10 +98,10 @@ class GradientCheck:
                     if jacobian.any():
                         raise GradcheckError(report.not_constant(outputs.positions[place], index, jacobian), "graph")
 
-    # ---- the formula -------------------------------------------------------------------------------------------------
+    # ---- values of gradients -----------------------------------------------------------------------------------------
 
     def backward(self, check_dtypes: bool, check_undefined: bool) -> None:
-        """Compare backward with differences, and with itself run again (GC-03, GC-05)."""
+        """Compare backward with finite differences, and with a second run of itself (GC-03, GC-05)."""
         result = self.func(*self.inputs)
         outputs = CheckedOutputs.of(result)
         picked = outputs.picked(result)
@@ -153,7 +153,7 @@ class GradientCheck:
     def _compare_fast(
         self, outputs: CheckedOutputs, place: int, output: Tensor, tensors: Sequence[Tensor], name: str
     ) -> None:
-        """Compare `v @ J @ u` for random u and v: of the Jacobian no more than that is computed."""
+        """Compare `v @ J @ u` for random u and v; the whole Jacobian is not computed."""
         rng = np.random.default_rng(RANDOM_SEED)
         weights = unit(rng, output.shape)
         seed = np.asarray(weights * jacobians.SEEDS[name], output.dtype)
@@ -173,7 +173,7 @@ class GradientCheck:
     def _fits(
         self, outputs: CheckedOutputs, place: int, index: int, name: str, expected: Any, found: Any, spread: float
     ) -> None:
-        """Compare two numbers, allowing what each entry of the Jacobians that they stand for may differ by."""
+        """Compare two numbers, within the sum of the tolerances of the Jacobian entries that they combine."""
         if np.allclose(found, expected, self.rtol, self.atol * max(spread, 1.0)):
             return
         result = self.func(*self.inputs)
@@ -199,10 +199,10 @@ class GradientCheck:
             if not np.allclose(one, other, 0.0, self.nondet_tol, equal_nan=True):
                 raise GradcheckError(report.not_repeatable(place, index, one, other, self.nondet_tol), "determinism")
 
-    # ---- what else backward has to keep ------------------------------------------------------------------------------
+    # ---- linearity and undefined gradients ---------------------------------------------------------------------------
 
     def linear(self) -> None:
-        """Check that gradients of zero give gradients of zero (GC-06)."""
+        """Check that zero gradients give zero gradients (GC-06)."""
         outputs = self.outputs()
         zeros = [zeros_on(output.device, output.shape, output.dtype) for output in outputs]
         for index, found in zip(self.wanted, self._gradients(outputs, zeros), strict=True):
@@ -210,7 +210,7 @@ class GradientCheck:
                 raise GradcheckError(report.not_linear(index, found), "linearity")
 
     def undefined(self) -> None:
-        """Check that gradients that never arrive count as zeros: of all outputs together, and of each (GC-07)."""
+        """Check that undefined gradients count as zeros: for all outputs together, and for each (GC-07)."""
         count = len(self.outputs())
         cases = [tuple(range(count)), *([(i,) for i in range(count)] if count > 1 else [])]
         for case in cases:

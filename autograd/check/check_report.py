@@ -1,6 +1,6 @@
-"""What a failed check of derivatives says: which check, of which output by which input, and where to look first.
+"""Error messages of `gradcheck`: which check failed, for which output and input, and where to look first.
 
-Rules of this file: text alone, from what was computed.
+Text alone, made from what the checks have computed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class JacobianLabel:
-    """The Jacobian that is wrong.
+    """The name of a Jacobian in messages.
 
     Attributes:
-        output, input: their positions.
+        output, input: positions of the output and the input.
         part: "real" or "imaginary" if the output is complex.
-        output_shape, input_shape: their shapes.
-        dtype: that of the input.
+        output_shape, input_shape: shapes of the two.
+        dtype: of the input.
         forward: whether it was computed with forward mode.
     """
 
@@ -62,7 +62,7 @@ def _index(index: Sequence[int]) -> str:
 
 
 def mismatch(at: JacobianLabel, expected: Array, found: Array, rtol: float, atol: float) -> str:
-    """Say that two Jacobians differ: the first entry that does, then all of both."""
+    """Return the message that two Jacobians differ: the first wrong entry, then all of both."""
     return (
         f"{at.title()},\n{_first_wrong(at, expected, found, rtol, atol)}\n"
         f"numerical:\n{_shown(expected)}\nanalytical:\n{_shown(found)}\n{_hint(expected, found)}"
@@ -72,7 +72,7 @@ def mismatch(at: JacobianLabel, expected: Array, found: Array, rtol: float, atol
 def fast_mismatch(
     at: JacobianLabel, expected: Any, found: Any, whole: Array, analytical: Array, rtol: float, atol: float
 ) -> str:
-    """Say that two random combinations of entries differ, then what the whole Jacobians are."""
+    """Return the message that two random combinations of entries differ, then the whole Jacobians."""
     head = (
         f"{at.title()},\nnumerical: {expected}\nanalytical: {found}\n"
         "These are random combinations of the Jacobian's entries (fast mode). The whole Jacobians:\n"
@@ -96,7 +96,7 @@ def _first_wrong(at: JacobianLabel, expected: Array, found: Array, rtol: float, 
 
 
 def _hint(expected: Array, found: Array) -> str:
-    """Say what the difference looks like, if it looks like a mistake that is often made."""
+    """Return a hint if the difference looks like a common mistake."""
     if np.isnan(found).any():
         return "The analytical Jacobian has NaNs."
     if not found.any():
@@ -117,7 +117,7 @@ def _hint(expected: Array, found: Array) -> str:
 
 
 def not_constant(output: int, input: int, jacobian: Array) -> str:
-    """Say that an output without gradient depends on an input."""
+    """Return the message that an output without gradient depends on an input."""
     return (
         f"Numerical gradient for output {output} with respect to input {input} expected to be zero, since no output "
         f"requires grad, but it is:\n{_shown(jacobian)}\nThe graph was cut on the way (detach, no_grad, NumPy)?"
@@ -125,7 +125,7 @@ def not_constant(output: int, input: int, jacobian: Array) -> str:
 
 
 def dtype_differs(output: int, input: int, found: Any, wanted: Any) -> str:
-    """Say that a gradient has another dtype than its input."""
+    """Return the message that a gradient has another dtype than its input."""
     return (
         f"Gradient has dtype mismatch: output {output} gives input {input}, which is {wanted}, a gradient of {found}; "
         "convert it in backward"
@@ -133,7 +133,7 @@ def dtype_differs(output: int, input: int, found: Any, wanted: Any) -> str:
 
 
 def not_repeatable(output: int, input: int, first: Array, again: Array, tolerance: float) -> str:
-    """Say that one backward gave two results."""
+    """Return the message that a backward is not deterministic."""
     return (
         f"Backward is not reentrant, i.e. running backward of output {output} twice with the same input and gradient "
         f"gives input {input} different values; the tolerance for nondeterminism is {tolerance}:\n"
@@ -143,7 +143,7 @@ def not_repeatable(output: int, input: int, first: Array, again: Array, toleranc
 
 
 def not_linear(input: int, found: Array) -> str:
-    """Say that a zero gradient gave another."""
+    """Return the message that a zero gradient gave a nonzero one."""
     return (
         f"backward not multiplied by grad_output: for gradients of zero, input {input} gets\n{_shown(found)}\n"
         "A backward is linear in the gradients that it is given"
@@ -160,7 +160,7 @@ def _undefined(case: Sequence[int]) -> str:
 
 
 def undefined_fails(case: Sequence[int], error: BaseException) -> str:
-    """Say that backward failed for want of a gradient."""
+    """Return the message that backward failed on an undefined gradient."""
     return (
         f"Expected backward function to handle undefined output grads: where {_undefined(case)}, it raised "
         f"{type(error).__name__}: {error}. Let it take None for zeros, or leave ctx.set_materialize_grads at True; "
@@ -169,7 +169,7 @@ def undefined_fails(case: Sequence[int], error: BaseException) -> str:
 
 
 def undefined_counts(case: Sequence[int], input: int, found: Array) -> str:
-    """Say that a gradient that never arrived counted for something."""
+    """Return the message that an undefined gradient did not count as zero."""
     return (
         "Expected backward function to handle undefined output grads: all input grads are expected to be undefined or "
         f"zero when all output grads are undefined or zero, but where {_undefined(case)} and the others are zero, "
@@ -178,12 +178,12 @@ def undefined_counts(case: Sequence[int], input: int, found: Array) -> str:
 
 
 def batch_fails(what: str, error: BaseException) -> str:
-    """Say that a derivative cannot be computed of a batch."""
+    """Return the message that a derivative cannot be computed for a batch."""
     return f"{what}, got {type(error).__name__}: {error}"
 
 
 def batch_differs(what: str, input: int, found: Array, expected: Array) -> str:
-    """Say that a batch gave something else than its elements."""
+    """Return the message that a batch and its examples give different results."""
     return (
         f"For input {input}, {what}: a batch gives\n{_shown(found)}\nand its elements, one after the other,\n"
         f"{_shown(expected)}\nDoes a vmap rule or a backward mix the elements of a batch?"

@@ -1,6 +1,6 @@
-"""Jacobians of a function of tensors: by differences of its values, by its backward, by its forward mode.
+"""Numerical and analytical Jacobians for `gradcheck`: by central differences, and by backward.
 
-Rules of this file: it computes and judges nothing; `gradcheck` does. In a session everything is recorded before
+They are computed here and compared in `backward_checks` and `mode_checks`. In a session everything is recorded before
 anything is read, so that a Jacobian costs a few submissions and not one for each of its entries.
 
 A Jacobian has a row for each element of the input and a column for each of the output. Complex outputs have two, of
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 Run = Callable[..., Any]
 
 SEEDS = {"": 1.0, "real": 1.0, "imaginary": 1j}
-"""The gradient of one part of an output: of all of a real one, of the real or the imaginary part of a complex one."""
+"""The seed gradient by part of an output: "" for a real output, real or imaginary part of a complex one."""
 
 
 def parts_of(dtype: Any) -> tuple[str, ...]:
@@ -36,12 +36,12 @@ def parts_of(dtype: Any) -> tuple[str, ...]:
 
 
 def part(values: Array, name: str) -> Array:
-    """Return one part of an output's values or of differences of them."""
+    """Return the real or imaginary part of an output's values or of their differences."""
     return values.imag if name == "imaginary" else values.real
 
 
 def directions_of(dtype: Any) -> tuple[complex, ...]:
-    """Return the directions in which an element of an input can move."""
+    """Return the directions in which an element of an input is moved: 1, and for complex inputs 1j."""
     return (1.0, 1j) if dtype.kind == "c" else (1.0,)
 
 
@@ -58,7 +58,7 @@ def differentiable(tensors: Sequence[Any]) -> tuple[Tensor, ...]:
 
 @dataclass(frozen=True)
 class CheckedOutputs:
-    """What the outputs of a function are at the point where it is checked: positions, shapes and dtypes."""
+    """The outputs of a function at the point of the check: positions, shapes and dtypes."""
 
     positions: tuple[int, ...]
     specs: tuple[tuple[tuple[int, ...], Any], ...]
@@ -91,7 +91,7 @@ class CheckedOutputs:
 
 
 def as_tensor_like(values: Array, tensor: Tensor) -> Tensor:
-    """Return an array as a tensor where another is."""
+    """Return an array as a tensor on another tensor's device."""
     return Tensor.made(move_recorded(values, tensor.device))
 
 
@@ -100,7 +100,7 @@ def as_tensor_like(values: Array, tensor: Tensor) -> Tensor:
 
 @contextmanager
 def holding_values(tensor: Tensor, values: Array) -> Generator[None]:
-    """Give a tensor other values for a while, for whoever holds it: also for functions that hold it by closure."""
+    """Set a tensor's values for a while, seen by all who hold it, also by closures."""
     data, snapshot = tensor._data, tensor._snapshot
     tensor._data, tensor._snapshot = move_recorded(values, tensor.device), None
     try:
@@ -110,7 +110,7 @@ def holding_values(tensor: Tensor, values: Array) -> Generator[None]:
 
 
 def unit_steps(tensor: Tensor) -> list[Array]:
-    """Return the directions that move one element of an input each."""
+    """Return the directions that each move one element of an input."""
     steps: list[Array] = []
     for element in range(tensor.numel()):
         for move in directions_of(tensor.dtype):
@@ -175,7 +175,7 @@ def seeds_of(output: Tensor, name: str) -> list[Array]:
 
 
 def products(output: Tensor, wanted: Sequence[Tensor], seeds: Sequence[Array]) -> list[list[Array]]:
-    """Return, for each input wanted, what backward gives it for each seed: zeros where it gives nothing."""
+    """Return, for each requested input, the gradients of a backward for each seed, with zeros for undefined ones."""
     passes = [
         grad(output, wanted, as_tensor_like(seed, output), retain_graph=True, allow_unused=True) for seed in seeds
     ]
@@ -186,7 +186,7 @@ def products(output: Tensor, wanted: Sequence[Tensor], seeds: Sequence[Array]) -
 
 
 def analytical(output: Tensor, wanted: Sequence[Tensor], name: str) -> list[Array]:
-    """Return, for each input wanted, the Jacobian of one part of an output, by running its backward."""
+    """Return, for each requested input, the Jacobian of one part of an output, by backward."""
     rows = products(output, wanted, seeds_of(output, name))
     return [
         np.stack([g.reshape(-1) for g in gradients], 1) if gradients else np.zeros((tensor.numel(), 0))

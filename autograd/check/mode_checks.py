@@ -1,7 +1,7 @@
-"""What forward mode and batches have to keep: the derivatives that differences give, and those of one example after the
-other.
+"""The forward-mode and batched (vmap) checks of `gradcheck`: forward mode against finite differences, batches against
+single examples.
 
-Rules of this file: as in `gradcheck_checks`; each check takes the function with its point and its tolerances.
+Each check takes a `GradientCheck`: the function with its point and its tolerances.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .backward_checks import RANDOM_SEED, GradientCheck, unit
 from .jacobians import Array, CheckedOutputs, Run
 
 BATCH = 2
-"""How many gradients or tangents a batch has: the fewest that can be mixed up."""
+"""Size of a batch of gradients or tangents: the least at which examples can be mixed up."""
 
 # ---- forward mode ----------------------------------------------------------------------------------------------------
 
 
 def pushforward(func: Run, inputs: Sequence[Any], outputs: CheckedOutputs, index: int, tangent: Tensor) -> list[Tensor]:
-    """Return the tangent of each output when one input has `tangent` and the others have none. No input requires grad
+    """Return the tangent of each output when one input has `tangent` and no other has one. No input requires grad
     (GC-11)."""
     with forward_ad.dual_level():
         bare = [x.detach() if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
@@ -41,7 +41,7 @@ def pushforward(func: Run, inputs: Sequence[Any], outputs: CheckedOutputs, index
 
 
 def forward(check: GradientCheck, outputs: CheckedOutputs) -> None:
-    """Compare forward mode with differences (GC-03)."""
+    """Compare forward mode with finite differences (GC-03)."""
     for index in check.wanted:
         tensor = check.inputs[index]
         steps = jacobians.unit_steps(tensor)

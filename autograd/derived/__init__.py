@@ -1,4 +1,5 @@
-"""Functions made from the user's: with their jvp, vmap rule, saved-tensor hooks or registered kernels fused in.
+"""Function classes generated from a user's Function or op: combined with its jvp, its vmap rule, saved-tensor hooks, or
+registered kernels.
 
 A session records them as it records any Function.
 """

@@ -1,8 +1,9 @@
-"""Ops for which a user registered a kernel or a derivative: each application is one of a Function (SEMANTICS AC).
+"""Custom ops: Function classes generated from the kernels and derivatives that a user registers for an op (AC-01,
+AC-15).
 
-Rules of this file: an op's chosen entries become a Function class, once; so the context, the node, hooks, version
-checks, sessions and derivatives of any order are those of Functions, and the entries travel to workers as its code
-does. Which entries serve an op is the registry's to say.
+The chosen entries of an op become a Function class once. Its context, node, hooks, version checks, sessions and higher
+derivatives are those of any Function, and the entries travel to workers as its code does. The registry decides which
+entries serve an op.
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ _Rule = Callable[..., Any]
 
 
 class OpFunctionNode(FunctionNode):
-    """The context of an op's application: besides what every context has, its parameters, and what an entry's `saves`
-    names, numbers among it."""
+    """The context of a custom op's application: saved operands, numbers among them, and static parameters."""
 
     _numbers: dict[int, Any]
     """Slots of `saved_tensors` that hold no tensor, by position."""
@@ -39,24 +39,24 @@ class OpFunctionNode(FunctionNode):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was saved, in order; a number operand in its place."""
+        """The saved values, in order; a number for a number operand."""
         saved = super().saved_tensors
         numbers: dict[int, Any] = self.__dict__.get("_numbers", {})
         return tuple([numbers.get(slot, value) for slot, value in enumerate(saved)]) if numbers and saved else saved
 
     @property
     def inputs(self) -> Sequence[Meta | None]:
-        """Per operand (shape, dtype); None for numbers."""
+        """Per operand its (shape, dtype); None for numbers."""
         return self._inputs
 
     @property
     def outputs(self) -> Sequence[Meta | None]:
-        """Per output (shape, dtype)."""
+        """Per output its (shape, dtype)."""
         return self._metas
 
 
 class OpFunction(Function):
-    """What the entries of an op are made into; its subclasses are made by `function_of`.
+    """The base of the Function classes that `function_of` makes from the registered entries of an op.
 
     Their attributes are plain ones, so that a session can tell two of them apart quickly.
     """
@@ -69,23 +69,23 @@ class OpFunction(Function):
     outputs: int
     has_params: bool
     copies: bool
-    """The kernel may return a view of its operand, of which the caller gets a copy."""
+    """Whether to copy the result: the kernel may return a view of its operand."""
     returns_meta: bool
     dtype: str
     kernel: _Rule | None
-    """None where raygrad's own serves: that is looked up by name, since every process has it."""
+    """The user's kernel; None for raygrad's own, which every process looks up by name."""
     rule: _Rule | None
-    """None where raygrad's own serves, or there is none."""
+    """The user's derivative; None for raygrad's own, or without one."""
     setup: _Rule | None
     saves: tuple[int, ...]
     gates: tuple[int | None, ...]
-    """Beside `saves`: the operand whose gradient needs it, None if any does."""
+    """Per entry of `saves`: the operand whose gradient needs it, None if any does."""
     absent: str
-    """What to raise if there is no derivative; empty if there is one."""
+    """The error message if there is no derivative; else empty."""
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
-        """Run the kernel on arrays, then what the entry has for saving."""
+        """Run the kernel on arrays, then the entry's own step for saving."""
         cls: type[OpFunction] = ctx._function
         params: tuple[Any, ...] = args[-1] if cls.has_params else ()
         operands = args[:-1] if cls.has_params else args
@@ -120,7 +120,7 @@ class OpFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> tuple[Any, ...]:
-        """Run the entry's backward and sort what it returns by operand (AC-10)."""
+        """Run the entry's backward and assign its results to operands (AC-10)."""
         cls: type[OpFunction] = ctx._function
         if cls.absent:
             raise MissingDerivative(cls.absent)
@@ -143,7 +143,7 @@ class OpFunction(Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        """Return the tangents of the outputs, by turning the entry's backward round: it is linear in the gradients."""
+        """Return the tangents of the outputs by transposing the entry's backward, which is linear in the gradients."""
         cls: type[OpFunction] = ctx._function
         if cls.absent:
             raise MissingDerivative(f"Trying to use forward AD with {cls.op} that does not support it: {cls.absent}")
@@ -161,7 +161,7 @@ class OpFunction(Function):
 
 
 class InferringOpFunction(OpFunction):
-    """One whose op has a shape rule: a session need not wait for its first run (H3)."""
+    """An `OpFunction` whose op has a shape rule, so that a session need not wait for its first run (H3)."""
 
     shape_rule: _Rule
 
@@ -176,7 +176,7 @@ class InferringOpFunction(OpFunction):
 
 
 class _Operand(NamedTuple):
-    """What a shape rule sees of an operand."""
+    """An operand as a shape rule sees it: shape and dtype."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -187,7 +187,7 @@ class _Operand(NamedTuple):
 
 
 class _Declared(NamedTuple):
-    """What an op is called here, also where it is not declared."""
+    """The name of an op and of its operands, known also where the op is not declared."""
 
     name: str
     operands: tuple[str, ...]
@@ -202,7 +202,7 @@ def _output(value: Any, operands: Sequence[Any], copies: bool) -> Tensor:
 
 
 def _by_name(cls: type[OpFunction], operands: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the inputs by name, parameters that have names among them (AC-08)."""
+    """Return the inputs by name, named parameters among them (AC-08)."""
     named: dict[str, Any] = {}
     for position, name in enumerate(cls.operands):
         if name.startswith("*"):
@@ -214,11 +214,11 @@ def _by_name(cls: type[OpFunction], operands: Sequence[Any], params: tuple[Any, 
 
 
 def applied(op: Op, operands: Sequence[Any], params: tuple[Any, ...], dtype: Any, device: str = "cpu") -> Any:
-    """Return the outputs of an op for which a user's entry is chosen; None where raygrad's own serve.
+    """Return the outputs of an op by the kernel or derivative that a user registered; None where raygrad's own serve.
 
     Args:
         op: the op.
-        operands: what it is applied to, in the dtype in which they meet.
+        operands: its operands, promoted to a common dtype.
         params: its static parameters.
         dtype: the compute dtype (AC-04).
         device: the kind of device of the operands.
@@ -270,7 +270,7 @@ def function_of(
 
 
 class DeclaredOp:
-    """An op that a user declared: call it to apply it. It travels with what is registered for it (AC-15)."""
+    """An op that a user declared; a call applies it. It pickles with its registered entries (AC-15)."""
 
     def __init__(self, op: Op) -> None:
         self._op = op
@@ -281,8 +281,8 @@ class DeclaredOp:
         return self._op.name
 
     def __call__(self, *operands: Any, **named: Any) -> Any:
-        """Return the op's output, or the tuple of its outputs; parameters, and operands after the last positional
-        one, are given by name.
+        """Return the op's output, or the tuple of its outputs. Parameters, and operands after the last positional one,
+        are given by name.
 
         Raises:
             TypeError: too few or too many operands, a parameter that is missing, a name that the op does not have.
@@ -314,12 +314,12 @@ class DeclaredOp:
 
 _PROCESS = uuid.uuid4().hex
 _adopted_from: dict[str, Any] = {}
-"""Of the ops that came from other processes: by name, from which process, after how many registrations."""
+"""Declared ops received from other processes: by name, the sending process and its number of registrations."""
 
 
 def _adopted(origin: tuple[str, int], declaration: Any, kernels: Any, derivatives: Any) -> DeclaredOp:
-    """Return a declared op where it arrives: as it is in the process that declared it, else with just the entries that
-    it had there when it was sent."""
+    """Return a declared op after unpickling: itself in the process that declared it, else a copy with the entries that
+    it was sent with."""
     name, operands, params, outputs, infer, promotes = declaration
     if origin[0] == _PROCESS:
         return DeclaredOp(get_op(name))
@@ -343,8 +343,8 @@ def declare_op(
     infer: Callable[..., Any] | None = None,
     promotes: str | None = None,
 ) -> DeclaredOp:
-    """Declare an op and return what applies it. Its kernels and derivatives are registered by `register_kernel` and
-    `register_autograd`, before or afterwards.
+    """Declare an op and return the function that applies it. Its kernels and derivatives are registered by
+    `register_kernel` and `register_autograd`, before or afterwards.
 
     Args:
         name: by which it is registered and known in messages.

@@ -1,7 +1,8 @@
-"""Functions inside vmap: the user's `vmap` staticmethod, a generated rule, or one example after the other.
+"""vmap of a user's Function: by its `vmap` staticmethod, by a generated rule, or one example after the other (VM-01 to
+VM-11, VM-14).
 
-Rules of this file: what `apply` does when an argument is batched (SEMANTICS VM-01 to VM-11, VM-14). It works at one
-level, the innermost; the application that it makes of it goes through `apply` again, for the levels further out.
+Called by `apply` where an argument is batched. It handles the innermost level; the application that it makes goes
+through `apply` again, for the levels further out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class VmapInfo(NamedTuple):
-    """What a `vmap` staticmethod is told: the number of examples, and what random factories are to do."""
+    """The first argument of a `vmap` staticmethod: the batch size, and the randomness mode."""
 
     batch_size: int
     randomness: str
@@ -51,7 +52,7 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
     """
     if issubclass(cls, FusedJvp):  # how a session applies a Function in forward mode
         raise single_value_error(f"forward mode through {cls.__name__} in a session")
-    if cls._plan.setup is None:
+    if cls._traits.setup is None:
         raise AutogradError(
             f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
             f"override the setup_context staticmethod: {cls.__name__} takes its ctx in forward. Write forward without "
@@ -73,7 +74,8 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
 
 
 def _for_node(output: Any, args: tuple[Any, ...], level: VmapLevel) -> Any:
-    """Return an output that can get a node here: what is the same for all examples may have one further out."""
+    """Return an output to which this level's node can be attached: an unbatched one is expanded, since it may have a
+    node further out."""
     if (
         not isinstance(output, Tensor)
         or unwrap_batched(output, level)[1] is not None
@@ -95,7 +97,7 @@ def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> 
         node._sequence = next_sequence()
         if state.transforms.count("vmap") < len(state.transforms):
             name_as_generated(node)
-    setup = cls._plan.setup
+    setup = cls._traits.setup
     assert setup is not None
     before = state.grad
     state.grad = False
@@ -143,7 +145,7 @@ def _by_rule(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], 
 
 
 def _same_dim(cls: type[Function], out: Tensor, dim: int | None, given: int | None) -> bool:
-    """Tell whether an argument that a rule returned has its examples where they were (VM-05).
+    """Tell whether the batch dimension of an argument that a rule returned is where it was (VM-05).
 
     Raises:
         RuntimeError: the rule says that they are elsewhere.
@@ -164,7 +166,7 @@ def _of_user(
     named: dict[str, Any],
     level: VmapLevel,
 ) -> tuple[Any, list[int | None]]:
-    """Return what the `vmap` staticmethod returned, with a checked out_dim per leaf (VM-02 to VM-06)."""
+    """Return the outputs of the `vmap` staticmethod, with a checked out_dim per leaf (VM-02 to VM-06)."""
     info = VmapInfo(level.size, level.randomness)
     result = cls.vmap(info, unflatten(structure, dims), *unflatten(structure, values), **named)
     name = f"the {cls.__name__}.vmap staticmethod"
@@ -199,7 +201,7 @@ def _checked_dim(name: str, out: Any, dim: Any, size: int) -> int | None:
 # ---- a generated rule ------------------------------------------------------------------------------------------------
 
 _ONE_BY_ONE: WeakSet[Any] = WeakSet()
-"""Functions whose forward works on arrays: no tensor can stand for one example of many there."""
+"""Functions whose forward works on arrays, and so cannot run on batched tensors."""
 
 
 def _generated(
@@ -210,14 +212,14 @@ def _generated(
     named: dict[str, Any],
     level: VmapLevel,
 ) -> tuple[Any, list[int | None]]:
-    """Return the outputs for all examples: of forward run once, on batched tensors, or once for each example.
+    """Return the outputs for all examples by running forward once, on batched tensors, or once for each example.
 
     In a session each example is an application of its own, so that they are spread over the workers.
     """
     recorded = state.recorder is not None or any(
         type(innermost_data(getattr(v, "_data", None))) is Pending for v in values
     )
-    if not recorded and cls not in _ONE_BY_ONE and cls._plan.setup is not None:
+    if not recorded and cls not in _ONE_BY_ONE and cls._traits.setup is not None:
         batch = Batch(level, tuple(dims), structure, named)
         try:
             output = vmapped(cls).apply(batch, *values)

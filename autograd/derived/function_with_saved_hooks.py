@@ -1,7 +1,7 @@
-"""A user's Function with the saved-tensor hooks under which it is applied, as one Function (GR, in a session).
+"""A Function class that packs its saved tensors by the saved-tensor hooks in force where it was applied, for sessions.
 
-Rules of this file: the derived class, which travels like any Function, and what it says of the hooks where forward
-runs. Eagerly nothing of this is used: there the hooks in force pack. Slots are packed by `handles`.
+The class travels to a worker like any Function, and applies the hooks where forward runs. Eager calls do not need it:
+there `saved` packs by the hooks in force.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..functions.function import Function
 from ..saved.saved_tensor_hooks import PackHooks, current_hooks
 
 _derived: WeakValueDictionary[tuple[int, int, int], type[Function]] = WeakValueDictionary()
-"""By the identities of a Function and of its two hooks, which the derived class keeps alive."""
+"""Derived classes by the identities of a Function and of its two hooks, which the derived class keeps alive."""
 
 
 def with_hooks(cls: type[Function]) -> type[Function]:
-    """Return a class like `cls` that packs what it saves by the hooks in force.
+    """Return a class derived from `cls` whose saved tensors are packed by the hooks in force.
 
     Raises:
         RuntimeError: these hooks are bound to the memory of this process.
@@ -52,17 +52,18 @@ def _class(cls: type[Function], members: dict[str, Any]) -> type[Function]:
 
 
 def unpack_of(cls: type[Function]) -> Callable[[Any], Any]:
-    """Return the hook that makes a tensor of what a derived class keeps."""
+    """Return the unpack hook of a derived class."""
     return cast("Any", cls)._applied_under[1]
 
 
 def is_packing(cls: type[Function]) -> bool:
-    """Tell whether a class is such a derived one."""
+    """Tell whether a class is one that `with_hooks` made."""
     return getattr(cls, "_applied_under", None) is not None
 
 
 def packing(cls: type[Function]) -> AbstractContextManager[None]:
-    """Let the hooks of a derived class pack what is saved in a block; of any other class, none."""
+    """Return a context manager in which a derived class packs saved tensors by its hooks; for other classes, an empty
+    one."""
     hooks: Any = getattr(cls, "_applied_under", None)
     return _NOTHING if hooks is None else _packing(hooks)
 

@@ -1,8 +1,7 @@
-"""A user's Function together with its jvp, as one Function: forward mode through it in a session (FW-06, DR-10).
+"""A Function class that runs a user's forward and jvp together: forward mode of Functions in a session (FW-06, DR-10).
 
-Rules of this file: the derived class, and applying it. Its forward runs the user's forward, setup_context and jvp where
-forward runs; its outputs are the Function's and their tangents. Its derivatives run the same again, on a tape of their
-own. Eagerly nothing of this is used: there jvp is called by `function_jvp`.
+Its forward runs the user's forward, setup_context and jvp on the worker; its outputs are the Function's outputs and
+their tangents. Its derivatives run the same again on a local tape. Eager calls go through `forward_mode.function_jvp`.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from ..transforms.common import InputAliases
 from ..transforms.reverse import gradients
 
 Request = tuple[int, tuple[bool, ...], bool, dict[str, Any]]
-"""(how many arguments, which of them have a tangent, whether jvp runs with recording on, keyword-only arguments)."""
+"""(number of arguments, which of them carry a tangent, whether jvp runs with recording on, keyword-only arguments)."""
 
 ONE_IN_A_TUPLE = "one output, in a tuple"
-"""Stands behind the outputs where their number alone would not tell."""
+"""Marker behind the outputs that distinguishes a tuple of one output from one output."""
 
 
 class FusedJvp(Function):
@@ -63,7 +62,7 @@ class FusedJvp(Function):
 
     @classmethod
     def backward(cls, ctx: Any, *grads: Any) -> Any:
-        """Run it again on a tape, and pull the gradients back."""
+        """Run the Function and its jvp again on a local tape, and pull the gradients back."""
         _refuse_overwritten(cls, ctx)
         items = _items(ctx)
         places = [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.dtype.kind in "fc"]
@@ -87,7 +86,7 @@ class FusedJvp(Function):
 
     @classmethod
     def jvp(cls, ctx: Any, *tangents: Any) -> Any:
-        """Run it again with tangents of a level of their own: forward mode over forward mode."""
+        """Run the Function and its jvp again with tangents of a level of their own: forward mode over forward mode."""
         _refuse_overwritten(cls, ctx)
         items = _items(ctx)
         with open_tangent_level() as level:
@@ -105,8 +104,8 @@ def _parted(request: Request, items: Sequence[Any]) -> tuple[tuple[Any, ...], li
 def _run(
     cls: type[Function], args: tuple[Any, ...], tangents: Sequence[Tensor | None], named: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...], list[Tensor | None]]:
-    """Apply the Function to arguments that carry the tangents; return its context, what forward returned, the outputs
-    and their tangents."""
+    """Apply the Function to arguments that carry tangents; return its context, forward's outputs, apply's outputs and
+    their tangents."""
     with open_tangent_level() as level:
         for arg, tangent in zip(args, tangents, strict=True):
             if tangent is not None:
@@ -124,7 +123,7 @@ def _outputs(cls: type[Function], request: Request, items: Sequence[Any]) -> tup
 
 
 def _plain(output: Any, result: Any, inputs: Sequence[Any]) -> Any:
-    """Return an output as the derived forward returns it: an input or a view as it is, else without history."""
+    """Return an output for the derived forward: an input or a view unchanged, others without history."""
     if not isinstance(output, Tensor):
         return output
     if any(output is given for given in inputs) or output._base is not None:
@@ -165,8 +164,7 @@ def fused_with_jvp(cls: type[Function]) -> type[FusedJvp]:
 
 
 def apply_with_jvp(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Apply a Function in a session to arguments of which some carry a tangent; return what apply returns, with its
-    tangents.
+    """Apply a Function in a session to arguments that carry tangents; return the outputs with their tangents.
 
     Raises:
         NotImplementedError: the Function has no jvp.

@@ -1,8 +1,9 @@
-"""The Function that a generated vmap rule is: it runs another one's methods on batched tensors (SEMANTICS VM-09).
+"""The vmap rule generated for a Function (`generate_vmap_rule`, VM-09): a Function that runs another one's methods on
+batched tensors.
 
-Rules of this file: forward, setup_context, backward and jvp of the other Function each run once, as if on one example;
-here is what takes batches apart for them and puts together what they return. Levels further out, recording and forward
-mode see an ordinary Function, over the tensors of all examples.
+forward, setup_context, backward and jvp of the other Function each run once, as if on one example; this class unpacks
+batches for them and packs what they return. Outer levels, recording and forward mode see an ordinary Function over the
+tensors of all examples.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from ..vmap import along, batched
 from ..vmap.backward import backward_batched
 
 RESERVED = "_vmapped_"
-"""What names of attributes of a context begin with that belong to a generated rule (VM-13)."""
+"""The prefix of context attributes that belong to a generated rule (VM-13)."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """The batch that one application is for.
+    """The batch of one application.
 
     Attributes:
-        level: whose examples they are; it is opened whenever a method of the Function runs.
-        dims: where they lie in each leaf of the arguments, None in what is the same for all.
+        level: the vmap level; it is entered whenever a method of the Function runs.
+        dims: the batch dimension of each leaf of the arguments, None for an unbatched one.
         structure: of the arguments.
         named: keyword-only arguments.
-        out_dims: where they lie in each output; known once forward has run.
+        out_dims: the batch dimension of each output, once forward has run.
     """
 
     level: VmapLevel
@@ -49,11 +50,11 @@ class Batch:
     out_dims: list[int | None] = field(default_factory=list[Any])
 
     def arguments(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arguments of the Function, as those of one example."""
+        """Return the Function's arguments as batched tensors."""
         return unflatten(self.structure, self.wrapped(values, self.dims))
 
     def wrapped(self, values: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
-        """Return tensors of all examples as those of one; None, and what is no tensor, as it is."""
+        """Return tensors of all examples as batched tensors; None and other values unchanged."""
         level = self.level
         return [
             batched(value, dim, level) if isinstance(value, Tensor) else value
@@ -61,7 +62,7 @@ class Batch:
         ]
 
     def places(self) -> list[int | None]:
-        """Return, per argument, which leaf it is; None if it is a container."""
+        """Return, per argument, the number of its leaf, None for a container."""
         out: list[int | None] = []
         position = 0
         for child in self.structure.children:
@@ -72,13 +73,13 @@ class Batch:
 
 @dataclass(slots=True)
 class InnerContext:
-    """What the context of a generated rule keeps of the one that the Function's own methods are given.
+    """The context of the Function's own methods, as the context of the generated rule keeps it.
 
     Attributes:
         batch: the batch.
         context: that context, as setup_context left it, without its tensors.
-        saved, forward: where the examples lie in what was saved, for backward and for jvp.
-        attributes: the same for its attributes, by name.
+        saved, forward: the batch dimensions of the saved tensors, for backward and for jvp.
+        attributes: the batch dimensions of its attributes, by name.
     """
 
     batch: Batch
@@ -92,7 +93,7 @@ _made: WeakKeyDictionary[Any, type[VmappedFunction]] = WeakKeyDictionary()
 
 
 def vmapped(cls: type[Function]) -> type[VmappedFunction]:
-    """Return the Function that is `cls` over a batch; its name is `Vmapped<name of cls>`."""
+    """Return the Function that is `cls` over a batch, named `Vmapped<name of cls>`."""
     found = _made.get(cls)
     if found is None:
         members = {"_of": cls, "__module__": cls.__module__}
@@ -102,16 +103,16 @@ def vmapped(cls: type[Function]) -> type[VmappedFunction]:
 
 
 class VmappedFunction(Function):
-    """A Function over a batch. Its arguments are the batch, and the leaves of the arguments of the other Function."""
+    """A Function over a batch. Its arguments are the batch, and the leaves of the inner Function's arguments."""
 
     generate_vmap_rule = True
     _of: type[Function]
 
     @classmethod
     def forward(cls, batch: Batch, *values: Any) -> Any:
-        """Run the other's forward once, on batched tensors."""
+        """Run the inner forward once, on batched tensors."""
         with open_vmap_level(batch.level):
-            raw = cls._of._plan.forward(*batch.arguments(values), **batch.named)
+            raw = cls._of._traits.forward(*batch.arguments(values), **batch.named)
             if isinstance(raw, list):
                 raise AutogradError(
                     f"{cls._of.__name__}.forward returned a list; under vmap with generate_vmap_rule=True it returns a "
@@ -124,9 +125,9 @@ class VmappedFunction(Function):
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Run the other's setup_context on a context of its own, and save what it saved, for all examples."""
+        """Run the inner setup_context on a context of its own, and save its saved tensors, for all examples."""
         batch: Batch = inputs[0]
-        level, setup = batch.level, cls._of._plan.setup
+        level, setup = batch.level, cls._of._traits.setup
         example = cls._of._backward_cls()
         outputs = _several(output)
         with open_vmap_level(level):
@@ -158,7 +159,7 @@ class VmappedFunction(Function):
 
     @classmethod
     def backward(cls, ctx: Any, *grads: Any) -> Any:
-        """Run the other's backward once, and sum or expand what it returns to the inputs of all examples."""
+        """Run the inner backward once, and reduce or expand its gradients to the inputs of all examples."""
         kept: InnerContext = ctx._vmapped_kept
         batch, level = kept.batch, kept.batch.level
         with open_vmap_level(level):
@@ -174,7 +175,7 @@ class VmappedFunction(Function):
 
     @classmethod
     def jvp(cls, ctx: Any, *tangents: Any) -> Any:
-        """Run the other's jvp once."""
+        """Run the inner jvp once."""
         kept: InnerContext = ctx._vmapped_kept
         batch, level = kept.batch, kept.batch.level
         given = batch.wrapped(tangents[1:], batch.dims)
@@ -195,7 +196,7 @@ def _several(raw: Any) -> tuple[Any, ...]:
 
 
 def _describe(example: FunctionNode, ctx: Any, batch: Batch, args: tuple[Any, ...], outputs: Sequence[Any]) -> None:
-    """Tell the context of one example about its arguments and outputs."""
+    """Set flags and specs of arguments and outputs on the inner context."""
     example.needs_input_grad = _needs(ctx, batch)
     example._inputs = [(arg.shape, arg.dtype) if isinstance(arg, Tensor) else None for arg in args]
     example._input_places = tensor_devices(args)
@@ -210,8 +211,8 @@ def _needs(ctx: Any, batch: Batch) -> tuple[bool, ...]:
 
 
 def _copy_attributes(example: FunctionNode, ctx: Any, level: VmapLevel) -> dict[str, int | None]:
-    """Set on the context of all examples what the user set on that of one, so that it is seen there (CX-02); return
-    where the examples lie in each attribute.
+    """Copy the attributes that the user set on the inner context to the outer one (CX-02); return their batch
+    dimensions.
 
     Raises:
         RuntimeError: an attribute has a reserved name (VM-13).
@@ -231,7 +232,7 @@ def _copy_attributes(example: FunctionNode, ctx: Any, level: VmapLevel) -> dict[
 
 
 def _inner_context(ctx: Any, kept: InnerContext, dims: Sequence[int | None]) -> FunctionNode:
-    """Return the context of one example for backward or jvp, with what was saved, which is batched again."""
+    """Return the inner context for backward or jvp, with its saved tensors batched again."""
     batch, before = kept.batch, kept.context
     example = object.__new__(type(before))
     example.__dict__.update(before.__dict__)
@@ -246,7 +247,7 @@ def _inner_context(ctx: Any, kept: InnerContext, dims: Sequence[int | None]) -> 
 
 
 def _for_input(grad: Tensor, lies: int | None, dim: int | None, size: int) -> Tensor:
-    """Return the gradient of an input of all examples, given the one of an example's."""
+    """Return the gradient of an input of all examples from the gradient of a batched input."""
     if dim is None:
         return grad if lies is None else ops.sum(grad, lies)
     return along(grad, lies, dim, size)

@@ -1,4 +1,4 @@
 """The engine: `backward()` and `grad()`, and the one traversal that eager, recorded and differentiated passes share.
 
-Asks each node for gradients, sums them and runs hooks.
+It calls nodes from roots to leaves, sums gradients, and runs hooks.
 """

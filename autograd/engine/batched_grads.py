@@ -1,6 +1,7 @@
-"""`autograd.grad(..., is_grads_batched=True)`: one pass for a batch of gradients (SEMANTICS EN-17).
+"""Batched gradients of `autograd.grad(..., is_grads_batched=True)`: one backward pass inside vmap for all of them
+(EN-17).
 
-Rules of this file: what goes into the pass and comes out of it; that gradients are batched on their way is vmap's.
+Checks the batch and unpacks the results; vmap batches the gradients on their way.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from ..vmap import along, batched
 
 
 def grads_of_batch(roots: Sequence[Any], grads: Sequence[Any], run: Callable[[list[Any]], Any]) -> Any:
-    """Return what `run(gradients)` gives for one of a batch of gradients, for all of them: with the batch in front.
+    """Return the results of `run(gradients)` for each of a batch of gradients, stacked in front.
 
     Args:
         roots: what is differentiated.
         grads: per root, its gradients stacked along a first dimension; None for what has one element.
-        run: computes a pass for one gradient per root, and returns tensors and None in a container.
+        run: runs a pass for one gradient per root; it returns tensors and None in a container.
 
     Raises:
         RuntimeError: a root is a GradientEdge; a gradient has another shape than its root behind the first dimension;

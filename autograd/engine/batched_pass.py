@@ -1,7 +1,7 @@
-"""A backward pass inside vmap: its gradients may be batched, so what would run on arrays runs on tensors instead.
+"""The recorder of a backward pass inside vmap: it runs each node's rule at once, on batched tensors instead of arrays.
 
-Rules of this file: it is a `Recorder` to the engine, since both take the place of running a rule on bare arrays; what
-it is told it does at once, by ops, which record themselves where a value below is pending in a session.
+To the engine it is a `Recorder`, since both replace running a rule on bare arrays. It applies ops, which record
+themselves where a value below is pending in a session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _data(tensor: Tensor | None) -> Data | None:
 
 
 class BatchedPassRecorder(Recorder):
-    """Does what it is told at once, on tensors. The gradient mode is off, as the engine sets it."""
+    """The recorder of a pass inside vmap: it applies every operation at once, on tensors, with gradient mode off."""
 
     def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Any]:
         """Apply an op."""
@@ -78,11 +78,11 @@ class BatchedPassRecorder(Recorder):
         return [_data(tensor) for tensor in after]
 
     def check_hook(self, kind: str, hook: Any) -> Any:
-        """Return the hook as it is: it runs here."""
+        """Return the hook unchanged, since it runs in this process."""
         return hook
 
     def place(self, device: Device) -> Device:
-        """Let the ambient session say, if there is one."""
+        """Forward to the ambient session, if there is one."""
         return as_device(device)
 
     def leaf(self, tensor: Tensor) -> Any:
@@ -91,7 +91,7 @@ class BatchedPassRecorder(Recorder):
 
     @property
     def closed(self) -> bool:
-        """Never."""
+        """Always False."""
         return False
 
     def add(self, left: Data, right: Data) -> Any:
@@ -110,16 +110,16 @@ class BatchedPassRecorder(Recorder):
         return value.record.recorder.require(value)
 
     def refuse_nan(self, value: Pending, message: str, story: str) -> None:
-        """Let the session of a pending gradient check it."""
+        """Let the session of a pending gradient check it for NaN."""
         value.record.recorder.refuse_nan(value, message, story)
 
     def called_here(self, name: str) -> None:
-        """Let the ambient session take note, if there is one."""
+        """Note a call of user code with the ambient session, if there is one."""
         if state.recorder is not None:
             state.recorder.called_here(name)
 
     def emit(self, name: str, value: Any) -> None:
-        """Let the ambient session record it, if there is one."""
+        """Record an emit with the ambient session, if there is one."""
         if state.recorder is not None:
             state.recorder.emit(name, value)
 
@@ -131,7 +131,7 @@ class BatchedPassRecorder(Recorder):
             setattr(variable, attribute, value)
 
     def during_pass(self, retain: bool) -> AbstractContextManager[None]:
-        """Return what the ambient session holds while a pass records into it."""
+        """Return the ambient session's context manager for a pass that records into it."""
         if state.recorder is None:
             return contextlib.nullcontext()
         return state.recorder.during_pass(retain)

@@ -1,8 +1,9 @@
-"""Regions that are run again instead of kept: `checkpoint` (DESIGN §9, PP-08).
+"""Activation checkpointing: `raygrad.checkpoint`, regions whose saved tensors are rematerialised by a second forward
+(PP-08).
 
-Rules of this file: what a region keeps, and how it is run again. The graph is that of the region without checkpointing;
-only what its nodes save is replaced, by saved-tensor hooks that run where the graph is recorded. After Griewank and
-Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), for the idea of trading memory for a second forward.
+The graph is that of the region without checkpointing; only what its nodes save is replaced, by saved-tensor hooks that
+run where the graph is recorded. After Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), for the idea
+of trading memory for a second forward.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ R = TypeVar("R")
 
 
 class _AllRecomputed(Exception):
-    """All that the region had saved is there again."""
+    """All saved values of the region are rematerialised: the second run can end."""
 
 
 SavedSpec: TypeAlias = "tuple[Any, Any] | None"
-"""What was saved: shape and dtype of a tensor, or `FUNCTION_NODE`."""
+"""A saved value of the first run: shape and dtype of a tensor, or `FUNCTION_NODE`."""
 
 FUNCTION_NODE: Final = None
 """The node of a Function that a session recorded."""
 
 
 class _Argument:
-    """A tensor that a region was given: kept as it is, or packed by the hooks around the region."""
+    """A tensor argument of a region: kept as it is, or packed by the hooks around the region."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._requires_grad = tensor._requires_grad
@@ -50,8 +51,8 @@ class _Argument:
             self._tensor = tensor
 
     def again(self, grads: Sequence[Any]) -> Tensor:
-        """Return the value as a leaf, which requires grad if the tensor did; in a session, as one that is there after
-        some gradients: what could run before them would, and hold what it saves all the while."""
+        """Return the argument as a leaf for the second run. In a session it depends on `grads`, so that no node of the
+        second run starts, and holds memory, before these gradients are there."""
         if self._packed is not None:
             value = self._packed.tensor(None)
         else:
@@ -69,21 +70,21 @@ class _Argument:
 
 
 class _SecondRun:
-    """What a second run of a region has saved, by place: tensors, and nodes of Functions that a session recorded."""
+    """The values that a second run of a region has saved, by position: tensors, and nodes of recorded Functions."""
 
     def __init__(self, region: CheckpointedRegion | None = None) -> None:
         self._region = region
         self.saved: dict[int, Any] = {}
 
     def hooks(self) -> PackHooks:
-        """Return the hooks that keep what is saved."""
+        """Return the saved-tensor hooks that keep values by position."""
         return PackHooks(self._tensor, _refuse, region=self)
 
     def _tensor(self, tensor: Tensor) -> None:
         self._keep((tensor.shape, tensor.dtype), Tensor.made(tensor._data))
 
     def applied(self, node: Any) -> None:
-        """Keep the node of a Function."""
+        """Keep the node of a recorded Function."""
         self._keep(FUNCTION_NODE, node)
 
     def _keep(self, what: SavedSpec, value: Any) -> None:
@@ -101,7 +102,7 @@ class _SecondRun:
 
 
 class CheckpointedRegion:
-    """One call of `checkpoint`: what it takes to run its function again, and what that has saved."""
+    """One call of `checkpoint`: its function and arguments, what the first run saved, and the second run."""
 
     def __init__(self, function: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
         self._function = function
@@ -109,37 +110,37 @@ class CheckpointedRegion:
         self._leaves = [_Argument(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self._random, self._casting = GeneratorState(), capture_modes()
         self.saved: list[SavedSpec] = []
-        """What was saved, in order."""
+        """The saved values of the first run, in order."""
         self._second = _SecondRun()
         self._pass: int | None = None
-        """The pass that the second run is for."""
+        """The number of the pass that the second run serves."""
 
-    # ---- the first run --------------------------------------------------------------------------------------------
+    # ---- the first run -----------------------------------------------------------------------------------------------
 
     def hooks(self) -> PackHooks:
-        """Return the hooks that keep places instead of tensors."""
+        """Return the saved-tensor hooks that keep positions instead of tensors."""
         return PackHooks(self._tensor, self._value, region=self)
 
     def _tensor(self, tensor: Tensor) -> int:
         return self._note((tensor.shape, tensor.dtype))
 
     def applied(self, node: Any) -> Callable[[Sequence[Data | None]], Any]:
-        """Take note of a Function that a session recorded."""
+        """Note a recorded Function, and return the function that rematerialises its node."""
         return partial(self._taken, self._note(FUNCTION_NODE))
 
     def _note(self, what: SavedSpec) -> int:
         self.saved.append(what)
         return len(self.saved) - 1
 
-    # ---- the second -----------------------------------------------------------------------------------------------
+    # ---- the second --------------------------------------------------------------------------------------------------
 
     def _value(self, place: int) -> Tensor:
-        """Return the tensor that was saved at a place."""
+        """Return the saved tensor at a position."""
         task = state.here.task
         return self._taken(place, () if task is None else task.arrived)
 
     def _taken(self, place: int, grads: Sequence[Data | None]) -> Any:
-        """Return what was saved at a place; the first time that a pass asks, by running the function again."""
+        """Return the saved value at a position; run the function again if this pass has not done so."""
         task = state.here.task
         number = None if task is None else task.number
         if number != self._pass or place not in self._second.saved:
@@ -193,8 +194,8 @@ def _refuse(kept: Any) -> Any:
 
 
 def checkpoint(function: Callable[..., R], *args: Any, **named: Any) -> R:
-    """Return `function(*args, **named)`, keeping only the arguments for backward: what its operations save is made
-    again, by a second run, when a backward first asks for it.
+    """Return `function(*args, **named)`, keeping only the arguments for backward. The tensors that its operations save
+    are rematerialised by a second run when a backward first needs them.
 
     The second run draws the same random numbers, sees the same autocast state, and emits nothing. Gradients flow to
     arguments and to whatever else the function reads. Regions may be nested. A second backward runs it once more.

@@ -1,6 +1,7 @@
-"""backward() and grad(): what they accept, the pass that they run, and what they return (SEMANTICS EN).
+"""The public entry points of reverse mode, `backward()` and `grad()`: their arguments, checks and results (EN-01 to
+EN-18).
 
-Rules of this file: arguments and results; the pass itself is in `traversal`.
+They prepare roots, seeds and requested inputs; `traversal` runs the pass and decides the order of nodes.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from .batched_pass import BatchedPassRecorder
 from .traversal import BackwardPass
 from .traversal import call_hook as call_hook
 
-Place = Tensor | GradientEdge
-"""Where a gradient starts from or is asked for."""
+TensorOrEdge = Tensor | GradientEdge
+"""A root or an input of a pass."""
 
 
 def backward(
-    tensors: Place | Sequence[Place],
+    tensors: TensorOrEdge | Sequence[TensorOrEdge],
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -81,7 +82,7 @@ def backward(
     grads = _grads_of(grad_tensors, len(roots))
     edges: list[Edge] | None = None
     if inputs is not None:
-        wanted = _requested_edges(inputs, "backward")
+        wanted = _requested_inputs(inputs, "backward")
         edges = [_edge_of(place) for place in wanted]
         for place in wanted:
             if isinstance(place, Tensor):
@@ -96,7 +97,7 @@ def backward(
 
 
 def grad(
-    outputs: Place | Sequence[Place],
+    outputs: TensorOrEdge | Sequence[TensorOrEdge],
     inputs: Any,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
@@ -139,7 +140,7 @@ def grad(
             )  # fmt: skip
 
         return grads_of_batch(roots, _grads_of(grad_outputs, len(roots)), for_one)
-    wanted = _requested_edges(inputs, "grad")
+    wanted = _requested_inputs(inputs, "grad")
     task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
     edges = [_edge_of(place) for place in wanted]
     seeds = _seeds(roots, _grads_of(grad_outputs, len(roots)), task)
@@ -175,28 +176,29 @@ def grad(
 
 def gradients(
     outputs: Sequence[Tensor],
-    inputs: Sequence[Place],
+    inputs: Sequence[TensorOrEdge],
     grads: Sequence[Tensor],
     create_graph: bool,
-    beyond: frozenset[Node],
+    outer_nodes: frozenset[Node],
 ) -> list[Tensor | None]:
-    """Return what `grad` does, None where a gradient is undefined, on a tape that leads to nodes `beyond`, which are
-    another graph's. The tape is kept."""
+    """Return the gradients of `outputs` with respect to `inputs`, None where one is undefined, for a tape that may lead
+    to `outer_nodes` of another graph. The tape is kept."""
     task = BackwardPass(_recorder_of(outputs), True, create_graph)
     edges = [_edge_of(place) for place in inputs]
     seeds = _seeds(outputs, grads, task)
     if task.recorder is None:
-        task.run(seeds, edges, into_leaves=False, beyond=beyond)
+        task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes)
     else:
         with task.recorder.until_submitted():
-            task.run(seeds, edges, into_leaves=False, beyond=beyond)
+            task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes)
             task.recorder.submit()
     given = {id(value) for _, value in seeds}
     return [_captured(task, edge, given) for edge in edges]
 
 
 def _captured(task: BackwardPass, edge: Edge, given: Collection[int]) -> Tensor | None:
-    """Return the gradient that arrived at an edge; `given` are the seeds, by id, which are the caller's own."""
+    """Return the gradient that arrived at an edge, in memory of its own unless it is one of the seeds; `given` holds
+    the seeds' ids."""
     result = _tensor_or_none(task.captured.get(edge))
     if result is not None and result._base is not None and id(result) not in given:
         return _owning_memory(result)
@@ -206,16 +208,16 @@ def _captured(task: BackwardPass, edge: Edge, given: Collection[int]) -> Tensor 
 def pull_back(
     outputs: Sequence[Tensor], grads: Sequence[Tensor], inputs: Sequence[Tensor], create_graph: bool
 ) -> list[Tensor | None]:
-    """Return the gradients of `outputs` by `inputs` on a tape of the library's own, which is kept: in a session nothing
-    is submitted. None where a gradient is undefined."""
+    """Return the gradients of `outputs` by `inputs` on a local tape, None where one is undefined. The tape is kept, and
+    in a session nothing is submitted."""
     task = BackwardPass(_recorder_of(outputs), True, create_graph)
     edges = [tensor.edge() for tensor in inputs]
     task.run(_seeds(outputs, grads, task), edges, into_leaves=False)
     return [_tensor_or_none(task.captured.get(edge)) for edge in edges]
 
 
-def _zeros(place: Place, requires_grad: bool) -> Tensor:
-    """Return what stands for a gradient that never arrived (EN-14)."""
+def _zeros(place: TensorOrEdge, requires_grad: bool) -> Tensor:
+    """Return zeros in place of an undefined gradient (EN-14)."""
     if not isinstance(place, Tensor):
         raise AutogradError(
             "materialize_grads cannot be used when the given input is a GradientEdge whose gradient is missing: pass "
@@ -227,7 +229,7 @@ def _zeros(place: Place, requires_grad: bool) -> Tensor:
 
 
 def _tensor_or_none(captured: Any) -> Tensor | None:
-    """Return a captured gradient as a tensor, None if it is undefined; waits where only running tells (H5)."""
+    """Return a captured gradient as a tensor, or None if it is undefined; wait for a pending value (H5)."""
     if captured is None:
         return None
     result: Tensor = captured if isinstance(captured, Tensor) else Tensor.made(captured)
@@ -235,7 +237,7 @@ def _tensor_or_none(captured: Any) -> Tensor | None:
 
 
 def _owning_memory(gradient: Tensor) -> Tensor:
-    """Return a gradient that a derivative made as a view as a tensor that is none, and shares no memory (BW-16)."""
+    """Return a gradient that is a view as a tensor with memory of its own (BW-16)."""
     data = gradient._data
     if type(data) is Batched:
         return gradient
@@ -244,7 +246,7 @@ def _owning_memory(gradient: Tensor) -> Tensor:
     return share_tangents(gradient, own)
 
 
-def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
+def _recorder_of(roots: Sequence[TensorOrEdge]) -> Recorder | None:
     if state.here.batches:
         return BatchedPassRecorder()
     for root in roots:
@@ -257,11 +259,11 @@ def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
     return state.here.recorder
 
 
-def _edge_of(place: Place) -> Edge:
+def _edge_of(place: TensorOrEdge) -> Edge:
     return place.edge() if isinstance(place, Tensor) else (place.node, place.output_nr)
 
 
-def _meta_of(place: Place) -> Meta:
+def _meta_of(place: TensorOrEdge) -> Meta:
     if isinstance(place, Tensor):
         return place.shape, place.dtype
     meta = place.node._metas[place.output_nr]
@@ -272,11 +274,11 @@ def _meta_of(place: Place) -> Meta:
     return meta
 
 
-def _device_of(place: Place) -> Device:
+def _device_of(place: TensorOrEdge) -> Device:
     return place.device if isinstance(place, Tensor) else place.node._device(place.output_nr)
 
 
-def _as_tuple(places: Any) -> tuple[Place, ...]:
+def _as_tuple(places: Any) -> tuple[TensorOrEdge, ...]:
     items: tuple[Any, ...] = (places,) if isinstance(places, Tensor | GradientEdge) else tuple(places)
     for item in items:
         if not isinstance(item, Tensor | GradientEdge):
@@ -284,8 +286,8 @@ def _as_tuple(places: Any) -> tuple[Place, ...]:
     return items
 
 
-def _requested_edges(inputs: Any, caller: str) -> tuple[Place, ...]:
-    """Return the places whose gradients are asked for (EN-11, EN-15)."""
+def _requested_inputs(inputs: Any, caller: str) -> tuple[TensorOrEdge, ...]:
+    """Return the checked inputs of a pass: tensors and gradient edges (EN-11, EN-15)."""
     if isinstance(inputs, dict):
         inputs = tuple(cast("dict[Any, Any]", inputs).values())
     elif isinstance(inputs, Mapping):
@@ -311,7 +313,7 @@ def _grads_of(grads: Any, count: int) -> list[Any]:
     return items
 
 
-def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: BackwardPass) -> list[tuple[Edge, Any]]:
+def _seeds(roots: Sequence[TensorOrEdge], grads: Sequence[Any], task: BackwardPass) -> list[tuple[Edge, Any]]:
     """Return each root's edge with its checked gradient (EN-01 to EN-05)."""
     seeds: list[tuple[Edge, Any]] = []
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):

@@ -1,8 +1,9 @@
-"""The engine's traversal: one backward pass over nodes of every kind, eager, recorded or to be differentiated again.
+"""The backward traversal: the order of ready nodes (most recently created first), the summation of gradients, hooks,
+captures, and freeing of saved tensors during one pass.
 
-Rules of this file: order (EN-19, EN-20), sums (H19), captures and hooks (HK-05 to HK-08), freeing (EN-10). What a
-gradient is made of (an array, a `Pending`, a tensor) is the nodes' affair. Nothing here recurses: deep graphs are
-walked with explicit stacks (ND-16).
+`engine` starts it for eager, recorded and differentiated passes alike. It keeps EN-19 and EN-20 (order), H19 (sums),
+HK-05 to HK-08 (hooks) and EN-10 (freeing). Gradients are opaque here: an array, a `Pending` or a tensor, as the nodes
+make them. Deep graphs are walked with explicit stacks, never by recursion (ND-16).
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ from ..tensor.tensor import Tensor
 
 
 class _Terms(list[Any]):
-    """What several contributions to one output are kept in until they are summed."""
+    """Contributions to one output of a node, until they are summed."""
 
 
 _NOTHING: Any = object()
-"""Stands where no contribution has arrived; None is one that is undefined."""
+"""Marks a slot without contributions; None is an undefined gradient."""
 
 _OUTER_GRAPH: tuple[Any, ...] = (_NOTHING,)
-"""What a node of another graph gives: nothing goes further from there."""
+"""The result of a node of another graph, where the pass ends."""
 
 _NESTED_PER_THREAD = 40
-"""Passes inside passes that share a thread, before the next one is given a fresh stack: Python allows about 1,000
-frames, and a level takes six beside the user's own (EN-23)."""
+"""Nested passes that share a thread, before the next one gets a fresh stack: Python allows about 1,000
+frames, and a level takes six in addition to the user's (EN-23)."""
 
 
 _UNRECORDED = contextlib.nullcontext()
@@ -57,15 +58,15 @@ _numbers = itertools.count()
 
 
 class BackwardPass:
-    """One backward pass: its options, what it found, and the gradients on their way.
+    """One backward pass: its options, its buffers of gradients, and its results.
 
     Attributes:
-        number: what no other pass has.
+        number: a unique number.
         node: the node that is running.
-        arrived: what arrived at the last node that made what it saved of what hooks had packed.
-        callbacks: what is called when the gradients are in place; called once each, in order.
-        seen: what hooks over several tensors have seen in this pass, by hook.
-        captured: the gradients that arrived at the edges asked for.
+        arrived: gradients that reached the most recent node whose saved tensors were unpacked by hooks.
+        callbacks: functions to call once, in order, after the gradients are in place.
+        seen: gradients seen so far in this pass by each hook over several tensors.
+        captured: the gradients that arrived at the requested edges.
     """
 
     def __init__(self, recorder: Recorder | None, retain_graph: bool | None, create_graph: bool) -> None:
@@ -85,10 +86,10 @@ class BackwardPass:
         self._wanted: frozenset[Edge] = frozenset()
         self._ends: set[Node | None] = set()
         self._root: Node | None = None
-        """The only root, where only some nodes run: its hooks are called also if it is none of them."""
-        self._beyond: frozenset[Node] = frozenset()
-        """Nodes of another graph that this pass leads to: what arrives there is captured as it comes, and their hooks
-        are called when that graph's own pass delivers it."""
+        """The only root of a pass that runs some nodes only: its hooks are called even if it does not run."""
+        self._outer_nodes: frozenset[Node] = frozenset()
+        """Nodes of another graph that this pass leads to. Their gradients are captured; their hooks are called by the
+        pass of that graph."""
         self._execute: set[Node | None] | None = None
 
     def run(
@@ -97,14 +98,14 @@ class BackwardPass:
         wanted: list[Edge] | None,
         *,
         into_leaves: bool = True,
-        beyond: frozenset[Node] = frozenset(),
+        outer_nodes: frozenset[Node] = frozenset(),
     ) -> None:
         """Run the pass. With `wanted`, run only what lies on a path to those edges, and capture what arrives there;
-        `into_leaves` says whether wanted leaves accumulate as well. Nodes `beyond` belong to another graph: the pass
+        `into_leaves` says whether wanted leaves accumulate as well. `outer_nodes` belong to another graph: the pass
         ends before them, and none of their hooks is called."""
-        self._beyond = beyond
+        self._outer_nodes = outer_nodes
         roots = [edge[0] for edge, _ in seeds]
-        waiting = _dependencies_up_to(roots, beyond) if beyond else _dependencies(roots)
+        waiting = _dependencies_up_to(roots, outer_nodes) if outer_nodes else _dependencies(roots)
         self._waiting = waiting
         if wanted is not None:
             self._wanted = frozenset(wanted)
@@ -148,7 +149,7 @@ class BackwardPass:
         return self._execute is None or node in self._execute or node in self._ends
 
     def _traverse(self, waiting: dict[Node, int]) -> None:
-        """Run the nodes, the most recently created of those that are ready first."""
+        """Run the nodes; of those that are ready, the most recently created goes first."""
         buffers, execute, recorder = self._buffers, self._execute, self.recorder
         create_graph, on_tensors, retain = self.create_graph, self.on_tensors, self.retain
         step = self._step if state.anomaly is None else self._watched(AnomalyWatcher(state.anomaly))
@@ -209,7 +210,7 @@ class BackwardPass:
                             else:
                                 slots = [_NOTHING] * len(below._metas)
                                 slots[edge[1]] = results[position]
-                            if not left and following is None and not ready:  # at hand when its turn comes, at once
+                            if not left and following is None and not ready:  # it runs next: nothing is stored
                                 following, arrived = below, slots
                                 position += 1
                                 continue
@@ -232,7 +233,7 @@ class BackwardPass:
                 position += 1
 
     def _watched(self, watcher: AnomalyWatcher) -> Callable[[Node, list[Any] | None, bool], Sequence[Any] | None]:
-        """Return `_step` as it runs while anomaly detection is on."""
+        """Return `_step` with anomaly detection around it."""
 
         def step(node: Node, grads: list[Any] | None, execute: bool) -> Sequence[Any] | None:
             try:
@@ -246,7 +247,7 @@ class BackwardPass:
         return step
 
     def _deliver(self, node: Node, number: int, value: Any) -> None:
-        """Add a contribution to an output of a node; they are summed when all have arrived (H19)."""
+        """Add a contribution to an output of a node. Contributions are summed once all have arrived (H19)."""
         slots = self._buffers.get(node)
         if slots is None:
             slots = self._buffers[node] = [_NOTHING] * len(node._metas)
@@ -259,13 +260,14 @@ class BackwardPass:
             slots[number] = _Terms((held, value))
 
     def _step(self, node: Node, grads: list[Any] | None, execute: bool) -> Sequence[Any] | None:
-        """Sum what arrived, run tensor hooks, capture, run the node; return the gradients of its inputs, or None."""
+        """Sum contributions, run tensor hooks, capture, and run the node; return the gradients of its inputs, or
+        None."""
         if grads is None or not (
             execute or node is self._root or any((node, number) in self._wanted for number in range(len(grads)))
         ):
             return None
         _sum_up(grads, self._add)
-        if node in self._beyond:
+        if node in self._outer_nodes:
             self.captured.update({(node, number): value for number, value in enumerate(grads)})
             return _OUTER_GRAPH
         if node._tensor_hooks is not None:
@@ -293,7 +295,7 @@ class BackwardPass:
         if node._pre_hooks is not None:
             for hook in list(node._pre_hooks.values()):
                 grads = self._hook("pre", hook, node, grads, node._metas)
-        beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
+        beside = grads if node._post_hooks else ()  # a hook that backward itself registers sees none (ND-13)
         if self._execute is None:
             results = node._run(grads, self.on_tensors, self.recorder)
         else:
@@ -305,7 +307,7 @@ class BackwardPass:
         return results
 
     def _after(self, node: Node, results: Sequence[Any], beside: Sequence[Any]) -> Sequence[Any]:
-        """Run the hooks that a node has behind it, over the gradients of its tensor inputs (ND-09)."""
+        """Run a node's post hooks over the gradients of its tensor inputs (ND-09)."""
         assert node._post_hooks is not None
         state.grad = self.create_graph
         shown, metas = for_tensor_inputs(node, results), for_tensor_inputs(node, node._input_metas())
@@ -314,7 +316,7 @@ class BackwardPass:
         return for_all_inputs(node, shown)
 
     def _run_in_part(self, node: Node, grads: list[Any], execute: set[Node | None]) -> Sequence[Any]:
-        """Run a node for the inputs whose gradient this pass needs; the others' is None (CX-18)."""
+        """Run a node for the inputs whose gradient this pass needs; other gradients are None (CX-18)."""
         ends = self._ends
         needed = [edge is not None and (edge[0] in execute or edge[0] in ends) for edge in node._edges]
         outer, node._needed = node._needed, needed
@@ -338,7 +340,7 @@ class BackwardPass:
         return np.asarray(_plus(left, right))
 
     def show(self, kind: str, hook: Any, node: Node, grads: Sequence[Any]) -> None:
-        """Show gradients to a hook over several tensors ("all" or "any"), which changes none of them."""
+        """Call a hook over several tensors ("all" or "any") with their gradients, which it cannot replace."""
         self._hook(kind, hook, node, [], (), grads)
 
     def _hook(
@@ -372,7 +374,7 @@ class BackwardPass:
 
 
 def _sum_up(grads: list[Any], add: Any) -> None:
-    """Replace the contributions to each output by their sum; where none arrived, by None."""
+    """Replace the contributions to each output by their sum, or by None if there are none."""
     number = 0
     for value in grads:
         if value is _NOTHING:
@@ -383,7 +385,7 @@ def _sum_up(grads: list[Any], add: Any) -> None:
 
 
 def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Sequence[Tensor | None] = ()) -> list[Any]:
-    """Call a user's hook and return what `values` are after it.
+    """Call a user's hook and return `values`, replaced by what it returned.
 
     Args:
         kind: "tensor" (one value), "pre" (gradients of outputs) or "post" (`values` are the gradients of inputs,
@@ -433,7 +435,7 @@ def _name_of(hook: Any) -> str:
 
 
 def _read_only(value: Data | Tensor | None) -> Tensor | None:
-    """Return a gradient as hooks are shown it: a tensor in its place in the graph that cannot be written to (HK-03)."""
+    """Return a gradient as a read-only tensor with its place in the graph, for a hook (HK-03)."""
     if value is None:
         return None
     if not isinstance(value, Tensor):
@@ -449,7 +451,7 @@ def _read_only(value: Data | Tensor | None) -> Tensor | None:
 
 
 def _on_fresh_stack(work: Callable[[], None]) -> None:
-    """Run `work` on another thread, as this one: same modes, same context, its exception raised here."""
+    """Run `work` on another thread with this thread's modes and context; reraise its exception here."""
     raised: list[BaseException] = []
     parts = state.snapshot()
 
@@ -468,7 +470,7 @@ def _on_fresh_stack(work: Callable[[], None]) -> None:
 
 
 def _dependencies(roots: Sequence[Node | None]) -> dict[Node, int]:
-    """Return how many contributions each reachable node waits for."""
+    """Return the number of contributions that each reachable node waits for."""
     waiting: dict[Node, int] = {}
     stack: list[Node] = []
     for root in roots:
@@ -489,13 +491,13 @@ def _dependencies(roots: Sequence[Node | None]) -> dict[Node, int]:
     return waiting
 
 
-def _dependencies_up_to(roots: Sequence[Node | None], beyond: frozenset[Node]) -> dict[Node, int]:
-    """Return the same where nothing is reached through a node `beyond`."""
+def _dependencies_up_to(roots: Sequence[Node | None], outer_nodes: frozenset[Node]) -> dict[Node, int]:
+    """Return the number of contributions that each node waits for, without those behind `outer_nodes`."""
     waiting: dict[Node, int] = dict.fromkeys([root for root in roots if root is not None], 0)
     stack = list(waiting)
     while stack:
         node = stack.pop()
-        for below, _ in [edge for edge in node._edges if edge is not None and node not in beyond]:
+        for below, _ in [edge for edge in node._edges if edge is not None and node not in outer_nodes]:
             if below is not None:
                 if below not in waiting:
                     stack.append(below)
@@ -504,7 +506,7 @@ def _dependencies_up_to(roots: Sequence[Node | None], beyond: frozenset[Node]) -
 
 
 def _leading_to(nodes: Iterable[Node], targets: set[Node | None]) -> set[Node | None]:
-    """Return the nodes from which a target can be reached along at least one edge."""
+    """Return the nodes from which a path of at least one edge leads to a target."""
     users: dict[Node, list[Node]] = {}
     for node in nodes:
         for edge in node._edges:

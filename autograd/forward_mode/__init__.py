@@ -1,4 +1,4 @@
-"""Forward mode: what ops and Functions do to tangents.
+"""Forward-mode differentiation: the propagation of tangents through ops and Functions.
 
 Levels are opened by `autograd.forward_ad` and by transforms.
 """

@@ -1,7 +1,7 @@
-"""Forward mode through a user's Function: calling its jvp, and checking what it returns (SEMANTICS FW-06 to FW-12).
+"""Forward mode through a user's Function: the call of its jvp at each open level, and the checks on its tangents (FW-06
+to FW-12).
 
-Rules of this file: what happens between the tangents of the arguments and those of the outputs, at each open level;
-forward itself, and the outputs, are `function`'s.
+Called by `apply` after forward, when an argument carries a tangent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) -> None:
-    """Give what `apply` returns its tangents, where an argument carries one.
+    """Set the tangents of apply's outputs, where an argument carries one.
 
     Args:
         node: the context that forward was given.
@@ -63,7 +63,7 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
 
 
 def _jvp_argument(node: FunctionNode, arg: Any, level: TangentLevel) -> Tensor | None:
-    """Return what jvp is given for an argument: its tangent, zeros or None (FW-06)."""
+    """Return the tangent that jvp gets for an argument: its own, zeros or None (FW-06)."""
     if not isinstance(arg, Tensor) or arg.dtype.kind not in "fc":
         return None
     tangent = level.of(arg)
@@ -82,8 +82,8 @@ def _jvp(
     results: tuple[Any, ...],
     given: Sequence[Tensor | None],
 ) -> Any:
-    """Call the user's jvp; `saved_tensors` are then those that `save_for_forward` was given, outputs as apply returns
-    them, so that what jvp computes from them can be differentiated again."""
+    """Call the user's jvp. Its `saved_tensors` are the arguments of `save_for_forward`, with outputs as apply returns
+    them, so that results computed from them can be differentiated again."""
 
     def shown(saved: Any) -> Any:
         if isinstance(saved, Tensor) and not _among(saved, args):
@@ -105,7 +105,7 @@ def _jvp(
 
 
 def _jvp_results(node: FunctionNode, result: Any, expected: int) -> Sequence[Tensor | None]:
-    """Return what jvp returned, one entry per output (FW-08)."""
+    """Return jvp's results, one entry per output (FW-08)."""
     given = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
     name = node._function.__name__
     if len(given) != expected:
@@ -135,7 +135,7 @@ def _set_tangent(
     output: Any,
     result: Any,
 ) -> None:
-    """Give one output its tangent, once it is checked (FW-08 to FW-12)."""
+    """Check the tangent of one output, and set it (FW-08 to FW-12)."""
     if not isinstance(output, Tensor):
         return
     if output.dtype.kind not in "fc" or _among(output, node.non_differentiable):
@@ -171,7 +171,7 @@ def _set_tangent(
 
 
 def _check_view(tangent: Tensor, given: Tensor) -> None:
-    """Raise unless a tangent is a view of the given one (FW-11)."""
+    """Raise unless a tangent is a view of the tangent given for the viewed argument (FW-11)."""
     if tangent._base is None or tangent is given:
         raise AutogradError(
             "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."

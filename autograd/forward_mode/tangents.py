@@ -1,9 +1,9 @@
-"""What built-in ops do to tangents: forward mode by the rules of reverse mode (SEMANTICS FW).
+"""Forward mode of built-in ops: the tangent of each result, derived from the op's vjp rule.
 
-Rules of this file: no rule of a derivative stands here. An op that is linear in some operands is applied to their
-tangents; a product is applied once for each factor; of an elementwise op the rule that turns a gradient round turns a
-tangent round too; and of any other op the vjp, which is linear in the gradient, is itself differentiated by it. The
-tables below say which op is which; what is not in them takes the last way, which is right for all.
+No derivative is written here. A linear op is applied to the tangents. A product is applied once for each factor. An
+elementwise op's vjp rule is applied to the tangent in the gradient's place. Any other op's vjp, which is linear in the
+gradient, is transposed: differentiated with respect to that gradient. The tables below name the first three kinds; the
+last way is right for all ops.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _LINEAR: dict[str, tuple[int, ...]] = {
     "where": (1, 2),
     **dict.fromkeys("cat stack".split(), ()),
 }
-"""Linear in these operands together, () meaning all; views, which are linear in their first, need not be named."""
+"""Ops that are linear in these operands together, () meaning all; views, linear in their first, need not be listed."""
 
 _PRODUCTS = frozenset({"matmul", "mul"})
-"""Linear in either of two operands, the other one being fixed."""
+"""Bilinear ops."""
 
 _HOLOMORPHIC = frozenset(
     (
@@ -52,7 +52,7 @@ _HOLOMORPHIC = frozenset(
         "sinh sqrt square tan tanh"
     ).split()
 )
-"""Elementwise and complex differentiable: a tangent is turned round as the conjugate of a gradient is."""
+"""Elementwise, complex differentiable ops: their tangent rule is the vjp rule, applied to conjugates."""
 
 _ELEMENTWISE = _HOLOMORPHIC | frozenset(
     (
@@ -63,7 +63,7 @@ _ELEMENTWISE = _HOLOMORPHIC | frozenset(
 
 
 def propagate(op: Op, operands: Sequence[Any], params: tuple[Any, ...], outcome: Any) -> None:
-    """Give the results of a built-in op their tangents, at each open level.
+    """Set the tangents of the results of a built-in op, at each open level.
 
     Raises:
         NotImplementedError: an operand carries a tangent, and the op has no derivative.
@@ -119,7 +119,7 @@ def _result_tangents(
 
 
 def _tangent_or_zero(operand: Any, tangent: Tensor | None) -> Any:
-    """Return what a linear op is given in an operand's place: its tangent, or a zero."""
+    """Return a linear op's operand replaced by its tangent, or by zero."""
     if tangent is not None:
         return tangent
     if isinstance(operand, Tensor):
@@ -167,7 +167,8 @@ def _elementwise(
     result: Tensor,
     tangents: Sequence[Tensor | None],
 ) -> Tensor | None:
-    """Return the tangent that the rule makes of the operands' tangents; None if it does not apply."""
+    """Return the tangent that an elementwise op's vjp rule gives for the operands' tangents; None if the rule does not
+    apply."""
     if rule.setup_context is not None:
         return None
     dtypes = [result.dtype, *(o.dtype for o in operands if isinstance(o, Tensor))]
@@ -191,7 +192,7 @@ def _elementwise(
 
 
 class LocalAliasNode(Node):
-    """Stands between a tensor and an alias of it: a local pass ends here, a later one goes on to the tensor."""
+    """The node of a local alias of a tensor: a local pass ends here, a later pass goes on to the tensor."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._metas = ((tensor.shape, tensor.dtype),)
@@ -202,7 +203,7 @@ class LocalAliasNode(Node):
         return "AliasBackward0"
 
     def lead_to(self, edge: Edge) -> None:
-        """Let gradients through to `edge`."""
+        """Let gradients flow on to `edge`."""
         self._edges = (edge,)
 
     def _run(self, grads: list[Any], create_graph: bool, recorder: Any) -> Sequence[Any]:
@@ -213,7 +214,7 @@ class LocalAliasNode(Node):
 
 
 def local_alias(tensor: Tensor) -> tuple[Tensor, LocalAliasNode]:
-    """Return an alias of a tensor, with its tangents, that requires grad, and the node that leads nowhere yet."""
+    """Return an alias of a tensor, with its tangents, that requires grad, and its node, which leads nowhere yet."""
     node = LocalAliasNode(tensor)
     alias = Tensor.made(tensor._data, node)
     alias.share_counter(tensor)
@@ -223,8 +224,8 @@ def local_alias(tensor: Tensor) -> tuple[Tensor, LocalAliasNode]:
 def with_tangents(
     items: Sequence[Tensor | None], run: Callable[[list[Tensor | None]], list[Tensor | None]]
 ) -> list[Tensor | None]:
-    """Return `run(items)` with tangents, for anything that records how its results depend on its items: what that
-    records is differentiated twice, as a vjp is in `_by_transposition`."""
+    """Return `run(items)` with tangents, for a `run` that records how its results depend on its items; the recorded
+    graph is differentiated twice, as a vjp is in `_by_transposition`."""
     levels: tuple[TangentLevel, ...] = state.forward
     recording = state.grad
     entries: list[tuple[LocalAliasNode, Edge]] = []
@@ -253,7 +254,7 @@ def with_tangents(
 
 
 def _probe(result: Tensor) -> Tensor:
-    """Return a gradient of ones that requires grad itself, and leads nowhere."""
+    """Return a gradient of ones that is a leaf and requires grad."""
     with active_levels(()):
         return local_alias(ops.ones_as(result))[0]
 
@@ -265,7 +266,7 @@ def _push(
     given: Sequence[Tensor | None],
     recording: bool,
 ) -> None:
-    """Give results that hang on local items their tangents at a level."""
+    """Set, at a level, the tangents of results that depend on local items."""
     flowing = [r for r in results if r is not None and r._requires_grad]
     pairs = [(item, t) for item, t in zip(local, given, strict=True) if item is not None and t is not None]
     if not flowing:
@@ -286,7 +287,7 @@ def _by_transposition(
     results: tuple[Tensor, ...],
     tangents: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
-    """Return the tangents of the results as the derivative of <vjp(u), tangents> by u, in which the vjp is linear."""
+    """Return the tangents of the results as the derivative of <vjp(u), tangents> by u; the vjp is linear in u."""
     recording = state.grad
     entries: list[tuple[LocalAliasNode, Edge]] = []
 
@@ -329,8 +330,8 @@ def transposed(
 
     Args:
         op: the op, for messages.
-        turned: what its backward made of the probes.
-        tangents: those of its operands.
+        turned: the results of its backward for the probes.
+        tangents: the tangents of its operands.
         probes: gradients of its outputs that require grad; None for an output that has no gradient.
         recording: the tangents may be differentiated in turn.
 
@@ -344,7 +345,7 @@ def transposed(
 
 
 def _check_differentiable(op: NamedOp, grad: Tensor) -> None:
-    """Raise if a rule's result does not hang on the gradient it was given, and is not zero either."""
+    """Raise if a rule's result does not depend on its gradient by differentiable operations, and is not zero either."""
     if not grad._requires_grad and grad.read().any():
         raise MissingDerivative(
             f"Trying to use forward AD with {op.name} that does not support it: its backward is not written with "
@@ -363,5 +364,5 @@ def _transposed(
 
 
 def edge_or_none(tensor: Tensor) -> Edge:
-    """Return where a tensor's gradient goes, (None, 0) if it requires none."""
+    """Return the edge along which a tensor's gradient flows, (None, 0) if it requires none."""
     return tensor.edge() if tensor._requires_grad else NO_EDGE

@@ -1,6 +1,7 @@
-"""How the arguments of `apply` meet the signature of a user's forward (FN-04, FN-05).
+"""Argument binding of `Function.apply`: positional, default and keyword arguments against forward's signature (FN-04,
+FN-05).
 
-Rules of this file: arguments only; nothing is run here.
+Runs before forward and before recording.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ def _signature(cls: type[Function]) -> inspect.Signature:
 
 
 def _filled(forward: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return `args` with defaults, where `forward` is as plain as nearly always: `inspect` would cost more than all
-    the rest of apply."""
+    """Return `args` with defaults for a forward of the common kind, without the cost of `inspect`; None for others."""
     if type(forward) is not FunctionType or "__wrapped__" in forward.__dict__:
         return None
     code = forward.__code__
@@ -53,7 +53,7 @@ def bind(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     Raises:
         TypeError: they do not fit forward's signature, or a keyword-only one is a tensor.
     """
-    separate = cls._plan.setup is not None
+    separate = cls._traits.setup is not None
     if separate and not kwargs:
         filled = _filled(cls.forward, args)
         if filled is not None:

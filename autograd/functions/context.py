@@ -1,7 +1,7 @@
-"""The node of a user's Function, which is also the `ctx` that forward and backward are given (SEMANTICS CX).
+"""The context `ctx` of a Function, which is also its node in the backward graph: saved tensors, attributes, flags.
 
-Rules of this file: what a context keeps and gives back. What it saved is in `slots`; making and running one is
-`function`'s. Names that users may set as attributes are theirs: what belongs to the engine starts with an underscore.
+`function` makes it and runs forward with it; saved tensors are kept in the slots of `saved`. Names without an
+underscore belong to users' attributes, so the engine's own attributes start with one.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class FunctionNode(FunctionMembers, Node):
 
     Attributes:
         needs_input_grad: per argument, whether it requires grad.
-        to_save, saved_for_forward, dirty_tensors, non_differentiable: what forward asked for by `save_for_backward`,
-            `save_for_forward`, `mark_dirty` and `mark_non_differentiable`, while it runs; None if nothing.
+        to_save, saved_for_forward, dirty_tensors, non_differentiable: the arguments of `save_for_backward`,
+            `save_for_forward`, `mark_dirty` and `mark_non_differentiable` while forward runs; None without a call.
         materialize_grads: whether undefined gradients reach backward as zeros.
     """
 
     _function: type[Function]
-    _plan: FunctionTraits
+    _traits: FunctionTraits
     needs_input_grad: tuple[bool, ...] = ()
     to_save: tuple[Any, ...] | None = None
     saved_for_forward: tuple[Any, ...] | None = None
@@ -68,15 +68,15 @@ class FunctionNode(FunctionMembers, Node):
     _barren: frozenset[int] = frozenset()
     """The outputs marked as non-differentiable."""
     _ends: dict[int, weakref.ref[Tensor]] | None = None
-    """These outputs, as apply returned them: who saved one sees it when it is made to require grad."""
+    """These outputs as apply returned them: a saved one may be made to require grad later."""
     _kept: tuple[Tensor, ...] | None = None
-    """What was saved, as long as it stands for itself: the first arguments as they were given, never changed."""
+    """The saved tensors on the fast path: the first arguments, unchanged and without slots."""
     _slots: Sequence[SavedSlot | None] | None = ()
-    """Otherwise what was saved: () while forward runs and where nothing is recorded, None once it was freed."""
+    """The saved tensors otherwise: () while forward runs and without recording, None once they are freed."""
     _output_tangents: Sequence[Any] | None = None
-    """Per output, the tangents that apply returned it with."""
+    """Per output, its tangents as apply returned them."""
     _of_part: bool = False
-    """It changed a view in place: as a part of what makes its base, it is not run where no gradient arrives."""
+    """Whether it changed a view in place: as a part of the base's history, it does not run without a gradient."""
     _suffix: str = "Backward"
     _inputs: Sequence[Meta | None] = ()
     _input_places: Sequence[Device | None] | None = None
@@ -84,10 +84,10 @@ class FunctionNode(FunctionMembers, Node):
     _places: Sequence[Device] | None = None
     """Per output, its device; None if all are on the host."""
     _given: dict[int, Tensor] | None = None
-    """On a worker, arguments that what forward was given or keeps on ctx holds too, by position, as they were given to
-    it: backward meets these very tensors, by whatever name."""
+    """On a worker, arguments that forward's containers or ctx hold as well, by position: backward gets these very
+    tensors."""
     _lent: dict[int, Tensor] | None = None
-    """On a worker, leaves of the client's in objects that forward was given, by number: backward may add to their
+    """On a worker, the client's leaves inside of objects passed to forward, by number: backward may add to their
     `.grad`."""
     _references: dict[str, tuple[str, int]] | None = None
     """Attributes of ctx that are an input or an output of the Function: (INPUT or OUTPUT, position)."""
@@ -99,7 +99,7 @@ class FunctionNode(FunctionMembers, Node):
     def _device(self, number: int) -> Device:
         return CPU if self._places is None else self._places[number]
 
-    # ---- what users call in forward and setup_context -------------------------------------------------------------
+    # ---- what users call in forward and setup_context ----------------------------------------------------------------
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors (or None) for backward; a second call replaces the first.
@@ -148,13 +148,13 @@ class FunctionNode(FunctionMembers, Node):
         self.non_differentiable = _only_tensors("mark_non_differentiable only accepts variable arguments:", outputs)
 
     def maybe_clear_saved_tensors(self) -> None:
-        """In a backward, let go of what was saved, unless the pass keeps it for another one (CX-24)."""
+        """Release the saved tensors, in a backward, unless the pass retains them for another one (CX-24)."""
         task = state.task
         if task is not None and not task.retain:
             self._saved = None
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Do nothing: which tensors share memory is found out by itself (CX-23)."""
+        """Do nothing: aliases are detected without it (CX-23)."""
         warnings.warn(
             "mark_shared_storage is deprecated and does nothing: tensors that share memory are found out by themselves",
             FutureWarning,
@@ -178,7 +178,7 @@ class FunctionNode(FunctionMembers, Node):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What forward saved, in order.
+        """The saved tensors, in order.
 
         Raises:
             RuntimeError: freed by an earlier backward (CX-10), or changed in place since (CX-13).
@@ -203,7 +203,7 @@ class FunctionNode(FunctionMembers, Node):
             if slot[0] is not INPUT or slot[3][0] != slot[4] or (tensor.grad_fn is None and self._was_detached(slot)):
                 tensor = self._unpack(slot)
             saved.append(tensor)
-        if type(slots) is not list and slots and self._function._plan.read_once:
+        if type(slots) is not list and slots and self._function._traits.read_once:
             self._saved = TAKEN
         return tuple(saved)
 
@@ -215,14 +215,14 @@ class FunctionNode(FunctionMembers, Node):
 
     def apply(self, *grads: Any) -> Any:
         """Run the user's backward on gradients of the outputs and return what it returns (ND-08)."""
-        plan = self._function._plan
-        return plan.backward(self, list(grads)) if plan.boxed else plan.backward(self, *grads)
+        traits = self._function._traits
+        return traits.backward(self, list(grads)) if traits.boxed else traits.backward(self, *grads)
 
-    # ---- the node -------------------------------------------------------------------------------------------------
+    # ---- the node ----------------------------------------------------------------------------------------------------
 
     @property
     def _saved(self) -> Sequence[SavedSlot | None] | None:
-        """What was saved, in slots."""
+        """The saved tensors, in slots."""
         kept = self._kept
         if kept is not None:
             slots: list[SavedSlot | None] = [
@@ -268,11 +268,11 @@ class FunctionNode(FunctionMembers, Node):
         return made
 
     def _edge_of(self, kind: str, position: int) -> Edge | None:
-        """Return where the gradient of a saved value goes."""
+        """Return the edge along which the gradient of a saved value flows."""
         return self._edges[position] if kind is INPUT else (self, position) if kind is OUTPUT else None
 
     def unpacked_slots(self) -> Sequence[SavedSlot | None] | None:
-        """Return what was saved, with tensors made of what saved-tensor hooks have packed; itself if nothing is."""
+        """Return the slots of saved tensors, with those packed by saved-tensor hooks unpacked."""
         slots = self._saved
         if not slots or not self.readable or not any(slot is not None and slot[0] is PACKED for slot in slots):
             return slots
@@ -288,22 +288,22 @@ class FunctionNode(FunctionMembers, Node):
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        """A handle for each saved slot, on which hooks can be set (CX-29)."""
+        """A handle for each saved slot, on which saved-tensor hooks can be set (CX-29)."""
         return raw_saved_tensors(self)
 
     def _output_now(self, position: int, counter: list[int], data: Data) -> Data:
-        """Return the data of a saved output: of one without derivative, what it was exchanged for since (CX-14)."""
+        """Return the current data of a saved output; of one without derivative, the data that replaced it (CX-14)."""
         flows = position not in self._barren and data.dtype.kind in "fc"
         return exchanged(counter, data, (self, position) if flows else NO_EDGE, output=flows)
 
     def note_end(self, position: int, tensor: Tensor) -> None:
-        """Note what apply returned as an output without derivative."""
+        """Note the tensor that apply returned for an output without derivative."""
         if self._ends is None:
             self._ends = {}
         self._ends[position] = weakref.ref(tensor)
 
     def _output(self, position: int, data: Data) -> Tensor:
-        """Return a saved output as a tensor in its place in the graph."""
+        """Return a saved output as a tensor with this node as its producer."""
         if position in self._barren or data.dtype.kind not in "fc":
             known = None if self._ends is None else self._ends.get(position)
             end = None if known is None else known()
@@ -355,7 +355,8 @@ class FunctionNode(FunctionMembers, Node):
         return run_packed(self, dense_grads, lambda node, leaves: run_backward(node, leaves, True))
 
     def _any_carried(self, grads: Sequence[Any]) -> bool:
-        """Tell whether a gradient or a saved value carries a tangent: then there is no local tape, which has none."""
+        """Tell whether a gradient or a saved value carries a tangent; a local tape, which would lose it, is not used
+        then."""
         if not state.here.forward:
             return False
         saved = [self._unpack(slot) for slot in self._saved or () if slot is not None]
@@ -372,7 +373,7 @@ class FunctionNode(FunctionMembers, Node):
 
     @property
     def readable(self) -> bool:
-        """Whether what was saved may still be read."""
+        """Whether the saved tensors may still be read."""
         return self._kept is not None or (self._slots is not None and type(self._slots) is not UnreadableSlots)
 
     def freed(self, instead: Sequence[SavedSlot | None] | None = None) -> FunctionNode:
@@ -387,8 +388,8 @@ class FunctionNode(FunctionMembers, Node):
         return {name: value for name, value in self.__dict__.items() if name not in CONTEXT_ATTRIBUTES}
 
     def references(self) -> dict[str, tuple[str, int]]:
-        """Return which attributes are an input or an output of the Function. Where forward ran just now they were noted
-        by identity if there was need; inputs of others are known by their place in the graph."""
+        """Return which attributes are an input or an output of the Function. Right after forward they are known by
+        identity, later by their place in the graph."""
         if self._references is None:
             references: dict[str, tuple[str, int]] = {}
             for name, value in self._attributes().items():
@@ -401,12 +402,12 @@ class FunctionNode(FunctionMembers, Node):
         return self._references
 
     def keep_slots(self, slots: list[SavedSlot | None]) -> None:
-        """Keep what was saved, for as many reads as the Function allows."""
-        self._saved = ReadOnceSlots(slots) if slots and self._function._plan.read_once else slots
+        """Keep the slots of saved tensors, for as many reads as the Function allows."""
+        self._saved = ReadOnceSlots(slots) if slots and self._function._traits.read_once else slots
 
     def replay(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None]) -> FunctionNode:
-        """Return a copy of this context in which saved inputs and outputs, also those kept as plain attributes, are
-        the given tensors (H7): what a worker runs backward on."""
+        """Return a copy of this context in which saved inputs and outputs, also those in attributes, are the given
+        tensors: the context with which a worker runs backward (H7)."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         given = {INPUT: inputs, OUTPUT: outputs}
@@ -431,10 +432,10 @@ CONTEXT_ATTRIBUTES = frozenset(
     "_given _lent _references _edges _metas _sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained "
     "_notes _needed _hooked".split()
 )
-"""What is no attribute of the user's."""
+"""Names of the context's own attributes, as opposed to the user's."""
 
 SAVED_ATTRIBUTES = frozenset({"_kept", "_slots"})
-"""Among them, where what was saved is held."""
+"""The attributes among them that hold the saved tensors."""
 
 
 def name_as_generated(node: FunctionNode) -> None:
@@ -443,7 +444,7 @@ def name_as_generated(node: FunctionNode) -> None:
 
 
 def note_references(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-    """Note which attributes of ctx are an input or an output: they stand for these wherever backward runs."""
+    """Note which attributes of ctx are an input or an output; backward sees these in their place, wherever it runs."""
     references: dict[str, tuple[str, int]] = {}
     given: dict[int, Tensor] = {}
     for name, value in node.__dict__.items():
@@ -462,7 +463,7 @@ def note_references(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[An
 
 
 def _note_given(held: Collection[Any], args: tuple[Any, ...], given: dict[int, Tensor]) -> None:
-    """Note which arguments are in a container, or in one of those in it."""
+    """Note which arguments a container, or a container in it, holds."""
     seen: set[int] = set()
     stack: list[Any] = [held]
     while stack:

@@ -1,9 +1,8 @@
-"""A user's backward as one node of a graph that is differentiated again (H7).
+"""Double backward of Functions: a user's backward, run on a local tape under `create_graph`, packed into one node (H7).
 
-Rules of this file: the local tape over which a backward runs under `create_graph`, and the node that stands for it.
 Eager passes use it so that derivatives of derivatives are summed in the order in which a session sums them, where the
-backward runs on a worker; values saved by forward that are neither inputs nor outputs raise where a derivative would
-silently lack the terms through them (BW-18).
+backward runs on a worker. A saved value that is neither input nor output raises if a derivative would flow into it,
+since the terms through it would be lost (BW-18).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Items = Sequence[Tensor | None]
 
 
 class SavedIntermediates:
-    """Values that forward saved and that are neither inputs nor outputs, as leaves of a local tape."""
+    """Saved values that are neither inputs nor outputs of forward, as leaves of a local tape."""
 
     def __init__(self, name: str, leaves: Sequence[tuple[int, Tensor]]) -> None:
         self.name = name
@@ -40,7 +39,7 @@ class SavedIntermediates:
         self._slots = [slot for slot, _ in leaves]
 
     def check(self, grads: Items) -> None:
-        """Raise if a derivative flows into one of them.
+        """Raise if a derivative flows into one of the values.
 
         Raises:
             AutogradError: it does; names the saved slot and the remedies.
@@ -71,7 +70,7 @@ def context_on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tup
 
 
 def leaf_of(tensor: Tensor, requires_grad: bool) -> Tensor:
-    """Return a leaf over a tensor's data."""
+    """Return a leaf that shares a tensor's data."""
     leaf = Tensor.made(tensor._data)
     leaf._counter = tensor._counter
     leaf._requires_grad = requires_grad
@@ -79,8 +78,8 @@ def leaf_of(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 
 def edges_outside(results: Items, own: Items, since: int) -> list[Edge]:
-    """Return where a local tape, made after the node numbered `since`, leads to other graphs: to what a backward
-    reached otherwise than by its arguments and what was saved (a tensor that it captures, or keeps in a list on ctx).
+    """Return the edges by which a local tape, made after node number `since`, leads to other graphs: through tensors
+    that a backward captures or keeps in containers on ctx.
 
     `own` are the leaves of the tape.
     """
@@ -112,8 +111,8 @@ def grads_on_tape(
     create_graph: bool,
     outside: Sequence[Edge] = (),
 ) -> list[Tensor | None]:
-    """Return the gradients of `outputs` with respect to `leaves`, and then those that arrive at the edges `outside`, on
-    a local tape; None where there is none.
+    """Return the gradients of `outputs` by `leaves`, then those at the edges `outside`, on a local tape; None where one
+    is undefined.
 
     Raises:
         AutogradError: a derivative flows into a saved intermediate value, or into what a backward marked with
@@ -125,14 +124,14 @@ def grads_on_tape(
     targets = [leaf for leaf in leaves if leaf is not None and leaf._requires_grad]
     if not pairs or not (targets or intermediate.leaves or outside):
         return [None] * (len(leaves) + len(outside))
-    beyond = frozenset([node for node, _ in outside if node is not None])
-    check_differentiable([o for o, _ in pairs], beyond)
+    outer_nodes = frozenset([node for node, _ in outside if node is not None])
+    check_differentiable([o for o, _ in pairs], outer_nodes)
     found = gradients(
         [o for o, _ in pairs],
         [*targets, *intermediate.leaves, *[GradientEdge(node, number) for node, number in outside if node is not None]],
         [c for _, c in pairs],
         create_graph,
-        beyond,
+        outer_nodes,
     )
     last = len(targets) + len(intermediate.leaves)
     intermediate.check(found[len(targets) : last])
@@ -144,7 +143,8 @@ def grads_on_tape(
 
 
 class PackedBackward(Node):
-    """A user's backward, or a derivative of one, that ran on a local tape: a node over its inputs and results."""
+    """The node of a user's backward, or of a derivative of one, that ran on a local tape: it has the tape's inputs and
+    results."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class PackedBackward(Node):
         own = [*leaves, *intermediate.leaves]
         self._since = since
         self._outside = list(dict.fromkeys([*outside, *edges_outside(results, own, since)]))
-        """Where the tape leads beside its leaves: further inputs of this node."""
+        """Edges by which the tape leads to other graphs: further inputs of this node."""
         self._name = name
         self._items = list(items)
         self._leaves = list(leaves)
@@ -200,7 +200,8 @@ class PackedBackward(Node):
         return [*[None if t is None else (t.shape, t.dtype) for t in self._items], *others]
 
     def _with_tangents(self, grads: list[Data | None], recorder: Recorder | None) -> Sequence[Data | None]:
-        """Return the gradients with their tangents: what is kept here carries none, and the rest is linear."""
+        """Return the gradients with their tangents. Values kept here carry none, and the derivative is linear in the
+        gradients."""
         levels = state.here.forward
         with active_levels(()):
             if state.here.grad:
@@ -253,8 +254,8 @@ class PackedBackward(Node):
 
 
 def context_changes(before: dict[str, Any], ran: FunctionNode) -> dict[str, Any]:
-    """Return what a backward set on `ran`, a copy of its context that was `before` (CX-02); tensors without the local
-    tape's history."""
+    """Return the attributes that a backward set on `ran`, a copy of its context `before` (CX-02); tensors lose the
+    local tape's history."""
     return {
         name: value.detach() if isinstance(value, Tensor) and value.grad_fn is not None else value
         for name, value in ran.__dict__.items()
@@ -266,7 +267,7 @@ _ABSENT: Any = object()
 
 
 def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode, Items], Items]) -> list[Tensor | None]:
-    """Run a Function's backward on a local tape and return its gradients, each with the packed node as its producer."""
+    """Run a Function's backward on a local tape and return its gradients, with the packed node as their producer."""
     inputs: list[Tensor | None] = [None] * len(context._inputs)
     outputs: list[Tensor | None] = [None] * len(context._metas)
     for slot in context._saved or ():

@@ -1,8 +1,7 @@
-"""User-written Functions: the class that users subclass, and how applying one runs forward (SEMANTICS FN).
+"""The `Function` base class and `Function.apply`: how a user-written forward is called, recorded and given a node.
 
-Rules of this file: apply and forward. Arguments are bound in `binding`, outputs wrapped in `outputs`; the context is in
-`context`, what it saved in `slots`, backward in `user_backward`. It knows nothing of sessions but `Recorder`; workers
-use `run_forward` and `run_backward`.
+`bind_arguments` binds arguments, `function_outputs` wraps outputs, `context` is the node, `vmap.user_backward` runs
+backward. Sessions are reached through `Recorder` only; workers call `run_forward`.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ _WANTED = (True,)
 
 
 class FunctionMeta(type):
-    """Gives each Function class its own node class, `<Name>Backward` (FN-20), and its plan."""
+    """Gives each Function class its own node class, `<Name>Backward` (FN-20), and the traits of the class."""
 
     _backward_cls: type[FunctionNode]
     _context_type: type[FunctionNode] = FunctionNode
-    """What the node class is derived from; a Function class may name another."""
-    _plan: FunctionTraits
+    """The base of the node class; a Function class may name another."""
+    _traits: FunctionTraits
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
@@ -86,11 +85,11 @@ class FunctionMeta(type):
 
 
 def _renew_traits(cls: Any) -> None:
-    """Make the plan of a class that was patched anew, and those of the classes that inherit from it."""
-    cls._backward_cls._plan = plan = FunctionTraits(cls)
+    """Recompute the traits of a patched class and of its subclasses."""
+    cls._backward_cls._traits = traits = FunctionTraits(cls)
     saved: Any = cls._context_type.saved_tensors
-    cls._backward_cls.saved_tensors = saved_copies(saved) if plan.writable else saved
-    type.__setattr__(cls, "_plan", plan)
+    cls._backward_cls.saved_tensors = saved_copies(saved) if traits.writable else saved
+    type.__setattr__(cls, "_traits", traits)
     for below in type.__subclasses__(cls):
         _renew_traits(below)
 
@@ -121,8 +120,8 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
         Raises:
             TypeError: arguments that do not fit forward's signature.
         """
-        here, plan = state.here, cls._plan
-        if kwargs or plan.setup is not None:
+        here, traits = state.here, cls._traits
+        if kwargs or traits.setup is not None:
             args, kwargs = bind(cls, args, kwargs)
         if here.special:
             return _apply_specially(cls, here, args, kwargs)
@@ -144,10 +143,10 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
             or node.non_differentiable is not None
             or node.saved_for_forward is not None
         ):
-            result = wrap_outputs(node, raw, given, args, plan.setup is not None)
+            result = wrap_outputs(node, raw, given, args, traits.setup is not None)
             node.saved_for_forward = None
             return result
-        # fresh, and nobody else has it: nearly always. It need not be wrapped
+        # fast path: a fresh output, held by nobody else, is not wrapped
         node.to_save = None
         if node._edges:
             data, known = raw._data, node._inputs
@@ -163,7 +162,7 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
 
 
 def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Apply a Function while a rare mode is on, or to values that are not at hand."""
+    """Apply a Function off the fast path: in a session, forward mode, vmap or another rare mode."""
     args = tuple([without_closed_levels(arg) if isinstance(arg, Tensor) else arg for arg in args])
     if here.batches and (level := innermost_vmap_level(flatten(args)[0])) is not None:
         return table.batched_function(cls, args, named, level)
@@ -197,7 +196,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
 
 
 def _apply_to_stale(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Apply a Function, unrecorded, to what must not be differentiated any more; it stays so."""
+    """Apply a Function, unrecorded, to stale tensors, which must not be differentiated any more; they stay stale."""
     held = {arg: arg._data for arg in args if isinstance(arg, Tensor) and type(arg._data) is StaleData}
     for arg, data in held.items():
         arg._data = data.for_use(here.grad, arg)
@@ -212,8 +211,8 @@ def _apply_to_stale(cls: type[Function], here: Modes, args: tuple[Any, ...], nam
 def apply_with_tangents(
     cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[FunctionNode, Any, Any]:
-    """Run forward, then jvp where an argument carries a tangent; return the context, what forward returned, and what
-    apply returns."""
+    """Run forward, and jvp if an argument carries a tangent; return the context, forward's outputs, and apply's
+    outputs."""
     here = state.here
     held = _on_other_device(args)
     if held is not None:
@@ -223,7 +222,7 @@ def apply_with_tangents(
         assert node is not None
         if held is not None:
             node._input_places = tensor_devices(args)
-        result = wrap_outputs(node, raw, given, args, cls._plan.setup is not None)
+        result = wrap_outputs(node, raw, given, args, cls._traits.setup is not None)
     if here.forward:
         propagate(node, given, raw, result)
     node.saved_for_forward = None
@@ -255,12 +254,12 @@ def run_forward(
         if ambient is not None:
             state.recorder = ambient
     outputs = _outputs(raw)
-    check_returned(node, args, outputs, cls._plan.setup is not None)
+    check_returned(node, args, outputs, cls._traits.setup is not None)
     if recording:
         node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
         note_references(node, args, outputs)
         if node._references is None:
-            node._references = {}  # known: nobody need look again
+            node._references = {}  # cached on the class: checked once
     node.to_save = None
     return node, raw
 
@@ -275,9 +274,9 @@ def _forward(
     elsewhere: bool = False,
     laid: bool = False,
 ) -> tuple[FunctionNode | None, Any, tuple[Any, ...]]:
-    """Run forward; return the node, what forward returned, and the arguments that it was given. Where an argument's
-    data is no array of the host, nothing is run, and there is no node, unless arrays may be `elsewhere`."""
-    plan = cls._plan
+    """Run forward; return the node, forward's outputs, and its arguments. Without `elsewhere`, return no node and run
+    nothing if an argument's array is not on the host."""
+    traits = cls._traits
     arg: Any = args[0] if len(args) == 1 else None
     needs: tuple[bool, ...]
     targets: tuple[Edge | None, ...]
@@ -288,7 +287,7 @@ def _forward(
         and edges is None
         and type(arg._data) is _ARRAY
         and arg._data.flags.c_contiguous
-    ):  # one tensor on the way: nearly always
+    ):  # fast path: one tensor argument
         edge: Any = arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr)
         needs, targets, metas = _WANTED, (edge,), edge[0]._metas
         if len(metas) != 1:
@@ -298,7 +297,7 @@ def _forward(
         if described is None:
             return None, None, args
         args, needs, targets, metas = described
-    node = plan.node()
+    node = traits.node()
     node.needs_input_grad = needs
     recorded = recording and (edges is not None or True in needs)
     if recorded:
@@ -310,21 +309,21 @@ def _forward(
     since, before = CLOCK[0], here.grad
     here.grad = False
     try:
-        if plan.setup is None:
+        if traits.setup is None:
             if len(args) == 1 and not named:  # to spread one argument takes as long as to call
-                raw: Any = plan.forward(node, args[0])
+                raw: Any = traits.forward(node, args[0])
             else:
-                raw = plan.forward(node, *args, **named) if named else plan.forward(node, *args)
+                raw = traits.forward(node, *args, **named) if named else traits.forward(node, *args)
         else:
-            raw = plan.forward(*args, **named) if named else plan.forward(*args)
-            plan.setup(node, args, raw)
+            raw = traits.forward(*args, **named) if named else traits.forward(*args)
+            traits.setup(node, args, raw)
     finally:
         here.grad = before
     if CLOCK[0] != since:
         check_unmarked(node, args, since)
     if recorded:
         sort_into_slots(node, args, raw)
-        if plan.read_once:
+        if traits.read_once:
             node.keep_slots(list(node._saved or ()))
         if here.anomaly is not None:
             remember_origin(node)
@@ -336,8 +335,8 @@ def _forward(
 def _described(
     cls: type[Function], args: tuple[Any, ...], edges: Sequence[Edge | None] | None, elsewhere: bool, laid: bool
 ) -> tuple[tuple[Any, ...], tuple[bool, ...], tuple[Edge | None, ...], tuple[Meta | None, ...]] | None:
-    """Return the arguments, made dense where they have to be (H1), and per argument whether it requires grad, where
-    its gradient goes, and what it is; None where data is no array of the host and may not be `elsewhere`."""
+    """Return the arguments of forward, dense where required (H1), with their requires_grad flags, edges and specs; None
+    if an array is not on the host and `elsewhere` is not set."""
     needs: list[bool] = []
     targets: list[Edge | None] = []
     metas: list[Meta | None] = []
@@ -356,7 +355,7 @@ def _described(
                 len(given) > 1 and _stays(cls, arg, given)
             ):
                 first = next((args[i] for i in range(position) if given[i] is arg), None)
-                arg = densified(arg) if first is None else first  # what is given twice stays one tensor
+                arg = densified(arg) if first is None else first  # an argument passed twice stays one tensor
                 args = (*args[:position], arg, *args[position + 1 :])
             if arg._requires_grad:
                 needs.append(True)
@@ -367,7 +366,7 @@ def _described(
                 else:
                     edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
                     targets.append(edge)
-                    metas.append(edge[0]._metas[edge[1]])  # who made it knows what it is: that is shared
+                    metas.append(edge[0]._metas[edge[1]])  # its producer has the spec already
             else:
                 needs.append(False)
                 targets.append(NO_EDGE)
@@ -377,8 +376,8 @@ def _described(
 
 
 def _stays(cls: type[Function], arg: Tensor, given: tuple[Any, ...]) -> bool:
-    """Tell whether an argument is given as it lies: another one is of its memory, and the Function may change one,
-    which it is to see by either name."""
+    """Tell whether an argument keeps its layout: another argument shares its memory, and the Function may change one of
+    them."""
     others = [other for other in given if isinstance(other, Tensor) and other is not arg]
     return any(other._counter is arg._counter is not None or may_share(arg, other) for other in others) and may_mark(
         cls
@@ -386,7 +385,7 @@ def _stays(cls: type[Function], arg: Tensor, given: tuple[Any, ...]) -> bool:
 
 
 def _on_other_device(args: tuple[Any, ...]) -> Any:
-    """Return the first array of another device than the host among the arguments, None if there is none."""
+    """Return the first argument's array that is on another device than the host, None if there is none."""
     for arg in args:
         if isinstance(arg, Tensor) and is_device_array(arg._data):
             return arg._data

@@ -1,8 +1,8 @@
-"""What a Function class shows beside its own methods: its context's members, and what an instance of it still answers
-(SEMANTICS FN-17, FN-24, FN-25).
+"""Members of the context that are seen on a Function class or its instance, and members of the class seen on the
+context (FN-17, FN-24, FN-25).
 
-Rules of this file: no behaviour of its own. A member of the context is looked up on the context's class; an instance,
-which nobody should make, has a context that is attached to nothing.
+Mixins without behaviour of their own. A member of the context is looked up on the context's class; an instance, which
+nobody should make, has a context that is attached to nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def warn_of_instance(cls: type, stacklevel: int) -> None:
 
 
 class ContextMember:
-    """A member of the context, seen on a Function class or on an instance of one.
+    """A member of the context, read on a Function class or on an instance of one.
 
     On the class it is the context's own function or property: `Cls.save_for_backward(ctx, x)` is
     `ctx.save_for_backward(x)`.
@@ -50,7 +50,7 @@ class ContextMember:
 
     def __init__(self, of_node: bool = False) -> None:
         self._of_node = of_node
-        """It belongs to a node of a graph, which an instance never is."""
+        """Whether only a node of a graph has it, and never an instance."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -76,7 +76,7 @@ class ContextMember:
 
 
 class FunctionMember:
-    """A member of the Function class, seen on the context; a user may set an attribute of the same name."""
+    """A member of the Function class, read on the context; a user may set an attribute of the same name."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -87,7 +87,7 @@ class FunctionMember:
 
 
 class FunctionMembers:
-    """The members of a Function class that its context has as well: mixed into the context."""
+    """Members of a Function class that its context has as well; a mixin of the context."""
 
     forward = FunctionMember()
     setup_context = FunctionMember()
@@ -99,12 +99,13 @@ class FunctionMembers:
 
 
 class FunctionClassMembers:
-    """The members of a Function class that its subclasses need not write, and those of its context: mixed into it."""
+    """Members of the `Function` class that subclasses need not define, and members of the context; a mixin of
+    `Function`."""
 
     _backward_cls: ClassVar[type[FunctionNode]]
 
     generate_vmap_rule: bool = False
-    """Whether vmap may run forward and backward on whole batches, instead of asking `vmap`."""
+    """Whether vmap may run forward and backward on whole batches, instead of calling `vmap`."""
 
     jvp = staticmethod(unwritten_jvp)
 

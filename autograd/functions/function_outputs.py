@@ -1,7 +1,7 @@
-"""What `apply` returns: each output of forward with its place in the graph (SEMANTICS OU).
+"""Wrapping of forward's outputs: each output of `apply` as a fresh tensor, an unchanged argument, a view, or an
+argument changed in place (OU-01 to OU-27).
 
-Rules of this file: outputs that are fresh, that are an argument unchanged, a view of one, or one changed in place. What
-an in-place change means for views and bases is `inplace`'s affair.
+Called by `apply` and by a session. `mutation` handles what an in-place change means for views and their bases.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_unmarked(node: FunctionNode, args: Args, since: int) -> None:
     Args:
         node: the context.
         args: the arguments.
-        since: what the clock of changes showed before forward.
+        since: the reading of the clock of changes before forward.
 
     Raises:
         AutogradError: an argument was changed that is not marked.
@@ -51,7 +51,7 @@ def check_unmarked(node: FunctionNode, args: Args, since: int) -> None:
 
 
 def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate: bool) -> Any:
-    """Return what apply returns for what forward returned.
+    """Return the outputs of apply, made from the outputs of forward.
 
     Args:
         node: the context, after forward.
@@ -144,12 +144,12 @@ def check_returned(node: FunctionNode, args: Args, outputs: Args, separate: bool
 
 
 def _flowing(output: Any, marked: Args) -> bool:
-    """Tell whether an output can carry gradient."""
+    """Tell whether an output can carry a gradient."""
     return isinstance(output, Tensor) and output._data.dtype.kind in "fc" and not is_among(output, marked)
 
 
 def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, several: bool) -> Tensor:
-    """Return an argument that forward returned as it is: an alias, whose base it is (OU-09)."""
+    """Return an alias of an argument that forward returned unchanged; the argument is its base (OU-09)."""
     alias = source.alias(apart=True)
     if state.here.grad or not source._requires_grad:  # unrecorded, what requires grad is detached, and no view
         note_view(alias, source, several)
@@ -169,8 +169,8 @@ def note_view(tensor: Tensor, source: Tensor, several: bool) -> None:
 
 
 def _in_memory_of(given: Args, output: Tensor, args: Args) -> Tensor:
-    """Return a view that forward made of a dense copy of an argument (H1) as the same view of the argument itself, if
-    PyTorch, which copies nothing, has a view there."""
+    """Return a view that forward made of a dense copy (H1) as the same view of the argument itself, if PyTorch, which
+    copies nothing, has a view there."""
     for source, copy in zip(given, args, strict=True):
         if copy is output._base and copy is not source:
             place = geometry_of(output._data, copy._data)
@@ -185,7 +185,7 @@ def _in_memory_of(given: Args, output: Tensor, args: Args) -> Tensor:
 
 
 def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, flows: bool, outputs: int) -> Tensor:
-    """Return an argument that forward changed in place: itself, in its new place in the graph (OU-16)."""
+    """Return an argument that forward changed in place, with this node as its producer (OU-16)."""
     if output is not source:  # forward got a dense copy, whose changes counted for both
         write_into(source._data, output._data)
     rebase_on_function(source, node if flows else None, number, outputs)
@@ -197,7 +197,7 @@ def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, fl
 
 
 def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several: bool) -> Tensor:
-    """Return an output of forward's own making, or a view that it made (OU-11)."""
+    """Return an output with memory of its own, or a view that forward made (OU-11)."""
     if is_captured(node, output):
         warn_of_captured(node._function)
     twin = output.alias()
@@ -219,15 +219,15 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
 
 
 def is_captured(node: FunctionNode, output: Tensor) -> bool:
-    """Tell whether an output that requires grad was there before forward ran: nothing that forward makes does, unless
-    it records by itself (FN-11)."""
+    """Tell whether an output that requires grad existed before forward ran; forward itself makes none, unless it
+    records (FN-11)."""
     if not owns_grad(output):
         return False
     return output.grad_fn is None or (bool(node._edges) and output.grad_fn._sequence < node._sequence)
 
 
 def warn_of_captured(function: type) -> None:
-    """Say that a Function returned a tensor that it captured and that requires grad (OU-27)."""
+    """Warn that a Function returned a captured tensor that requires grad (OU-27)."""
     warnings.warn(
         f"{function.__name__} returned a tensor that it captured and that requires grad: what is returned is an alias, "
         "and no gradient flows to the captured tensor. Pass it as an argument instead",
@@ -250,7 +250,7 @@ def _position(tensor: Tensor, args: Args) -> int:
 
 
 def is_among(tensor: Any, others: Sequence[Any]) -> bool:
-    """Tell whether a tensor is one of others: by identity, since `in` would compare elements."""
+    """Tell whether a tensor is one of others, by identity; `in` would compare elements."""
     for other in others:
         if other is tensor:
             return True

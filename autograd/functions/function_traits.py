@@ -1,7 +1,8 @@
-"""What a Function class amounts to, looked up once: which methods are written, and its flags (FN-02, FN-16, FN-23).
+"""The traits of a Function class, computed once per class: which methods it overrides, its style and its flags (FN-02,
+FN-16, FN-23).
 
-Rules of this file: facts about a class. `apply` and the engine read them at each node, so that they do not search the
-class for what it rarely changes; the metaclass makes them anew whenever an attribute of the class is set.
+`apply` and the engine read them at each node, instead of searching the class. The metaclass recomputes them whenever an
+attribute of the class is set.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ TWO_BACKWARDS = (
 )
 
 NOTE = "note_on_context"
-"""An attribute of a decorated forward: what to do to the context, of which a forward beside a setup_context knows
-nothing (LG-14)."""
+"""The attribute of a decorated forward with a function of the context, which a forward in the separate style does not
+get (LG-14)."""
 
 
 def unwritten_forward(*args: Any, **kwargs: Any) -> Any:
-    """Compute the outputs: `forward(ctx, *args)`, or `forward(*args)` beside a `setup_context`."""
+    """Compute the outputs: `forward(ctx, *args)`, or, with a `setup_context`, `forward(*args)`."""
     raise NotImplementedError(NO_FORWARD)
 
 
@@ -43,7 +44,7 @@ def unwritten_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
 
 
 def unwritten(ctx: Any, *grad_outputs: Any) -> Any:
-    """Return one gradient (or None) per argument of forward, given one per output: what a user's class replaces."""
+    """Return one gradient (or None) per argument of forward, given one per output; user classes override it."""
     raise NotImplementedError(NO_BACKWARD)
 
 
@@ -56,7 +57,7 @@ def _neither(ctx: Any, *grad_outputs: Any) -> Any:
 
 
 def may_mark(cls: type[Function]) -> bool:
-    """Tell whether a Function may change arguments in place, as far as its code shows: `mark_dirty` is named in it."""
+    """Tell whether a Function may change arguments in place: whether its code, or code it wraps, names `mark_dirty`."""
     return any(_names(method) for method in (cls.forward, cls.setup_context))
 
 
@@ -78,12 +79,12 @@ class FunctionTraits:
     """The methods and flags of one Function class.
 
     Attributes:
-        forward: its forward, as the class gives it; what raises, if a flag of the class is wrong.
+        forward: its forward; a function that raises, if a flag of the class is invalid.
         setup: its setup_context, or None in the combined style.
-        backward: what is called for the gradients: its backward or vjp, or what raises because of neither or both.
+        backward: its backward or vjp; a function that raises, if neither or both are defined.
         boxed: backward takes one list of gradients instead of one argument for each (CX-26).
-        read_once: saved tensors are given away when they are first read (CX-25).
-        writable: forward and backward are given copies that they may write to.
+        read_once: the first read of saved tensors releases them (CX-25).
+        writable: forward and backward get writable copies.
         node: the class of its nodes.
     """
 
@@ -95,7 +96,7 @@ class FunctionTraits:
         setup: Any = cls.setup_context
         note: Any = getattr(cls.forward, NOTE, None)
         self.setup: Callable[..., Any] | None = (
-            None if setup is unwritten_setup else setup if note is None else _noting(note, setup)
+            None if setup is unwritten_setup else setup if note is None else _with_note(note, setup)
         )
         backward, vjp = cls.backward is not unwritten, cls.vjp is not unwritten
         self.backward: Callable[..., Any] = (
@@ -115,11 +116,11 @@ class FunctionTraits:
         }
         for name, flag in flags.items():
             if not isinstance(flag, bool):
-                self.forward = _refusing(f"{cls.__name__}.{name} must be a bool, got {type(flag).__name__}")
+                self.forward = _inapplicable(f"{cls.__name__}.{name} must be a bool, got {type(flag).__name__}")
 
 
-def _noting(note: Callable[[Any], Any], setup: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a setup_context before which what decorated the forward makes its note."""
+def _with_note(note: Callable[[Any], Any], setup: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a setup_context that first calls the note left by the forward's decorator."""
 
     def noting(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         note(ctx)
@@ -128,8 +129,8 @@ def _noting(note: Callable[[Any], Any], setup: Callable[..., Any]) -> Callable[.
     return noting
 
 
-def _refusing(message: str) -> Callable[..., Any]:
-    """Return what stands for the forward of a class that cannot be applied."""
+def _inapplicable(message: str) -> Callable[..., Any]:
+    """Return the forward of a class that cannot be applied: it raises."""
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         raise AutogradError(message)

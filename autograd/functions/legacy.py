@@ -1,6 +1,6 @@
-"""Old names that programs still use: `InplaceFunction`, `variable` (SEMANTICS LG-04, LG-13).
+"""Deprecated names of PyTorch: `InplaceFunction`, `variable` (LG-04, LG-13).
 
-Rules of this file: nothing here is needed by the rest of raygrad, and nothing new is added to it.
+Nothing in raygrad needs them, and nothing new is added.
 """
 
 from __future__ import annotations

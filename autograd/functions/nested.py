@@ -1,7 +1,7 @@
-"""Functions whose arguments and results are nested containers of tensors (SEMANTICS LG-05 to LG-12).
+"""`NestedIOFunction`: Functions whose arguments and results are nested containers of tensors (LG-05 to LG-12).
 
-Rules of this file: nesting and nothing else. An application is an ordinary one of flat tensors, whose first arguments
-and last output are plain data that say how they nest; so it is recorded, sent and differentiated as any other.
+An application is an ordinary one of flat tensors, with the structures as plain data in its first arguments and its last
+output; so it is recorded, sent and differentiated as any other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .function_class_api import ContextMember
 
 @dataclass(frozen=True, slots=True)
 class Nesting(FixedOutput):
-    """How tensors nest: the structure, and which of its leaves are tensors; the others are None."""
+    """The structure of a nested value and which of its leaves are tensors; the other leaves are None."""
 
     structure: Structure
     present: tuple[bool, ...]
@@ -43,7 +43,7 @@ class Nesting(FixedOutput):
         return unflatten(self.structure, [next(given) if there else None for there in self.present])
 
     def aligned(self, value: Any) -> list[Any]:
-        """Return what `value` has for each tensor: None in place of a container stands for None all through it.
+        """Return the entry of `value` for each tensor; None in place of a container stands for None in all of it.
 
         What is nested otherwise is returned flat, Nones included.
         """
@@ -106,7 +106,7 @@ class NestedNode(FunctionNode):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What forward saved, nested as it was."""
+        """The saved values, nested as they were given."""
         flat = super().saved_tensors
         nesting: Nesting | None = self.__dict__.get("_nested_saved")
         if nesting is None or len(flat) != sum(nesting.present):  # nothing saved, or forward is still running
@@ -122,7 +122,7 @@ class NestedNode(FunctionNode):
         super().mark_non_differentiable(*self._arguments(flattened_tensors((values, named))[0]))
 
     def _arguments(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Return `tensors` with the arguments of the application for those that forward_extended was shown."""
+        """Return `tensors` with the application's arguments in place of those that forward_extended got."""
         twins: list[tuple[Tensor, Tensor]] = self.__dict__.get("_twins", [])
         return [next((arg for twin, arg in twins if twin is tensor), tensor) for tensor in tensors]
 

@@ -1,7 +1,7 @@
-"""Functions that work in the memory of what they are given: `writable_inputs`, for the signatures of Cython, ctypes and
-numba, which take no read-only arrays.
+"""The `writable_inputs` option of a Function: private, writable, C-ordered copies of its inputs for Cython, ctypes and
+numba.
 
-Rules of this file: private copies in, the originals in what is saved; so a Function means the same wherever it runs.
+Forward and backward work on copies; saved tensors are the originals, so a Function means the same wherever it runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..tensor.tensor import Tensor
 
 
 def copied(value: Any) -> Any:
-    """Return a tensor of its own in C order, to write to; anything else as it is."""
+    """Return a writable copy of a tensor in C order; other values unchanged."""
     if not isinstance(value, Tensor):
         return value
     data: Any = value._data
@@ -31,8 +31,8 @@ def copied(value: Any) -> Any:
 
 
 def forward_on_copies(forward: Callable[..., Any], name: str, with_context: bool) -> Callable[..., Any]:
-    """Return a forward that gives the user's one copies of the tensors among its arguments. A copy that it saves
-    stands for the argument as it was given; one that it returns is a new tensor."""
+    """Return a forward that calls the user's with copies of its tensor arguments. A saved copy stands for the argument
+    itself; a returned copy is a new tensor."""
 
     def on_copies(*args: Any, **named: Any) -> Any:
         ctx: Any = args[0] if with_context else None
@@ -61,13 +61,13 @@ def forward_on_copies(forward: Callable[..., Any], name: str, with_context: bool
 
 
 def _instead(saved: tuple[Any, ...] | None, original: dict[int, Any]) -> tuple[Any, ...] | None:
-    """Return what was saved, each copy as what it is a copy of."""
+    """Return a saved value, with each copy replaced by its original."""
     return None if saved is None else tuple([original.get(id(tensor), tensor) for tensor in saved])
 
 
 def backward_on_copies(backward: Callable[..., Any], boxed: bool) -> Callable[..., Any]:
-    """Return a backward that gives the user's one copies of the gradients. While its own operations are recorded they
-    are what they are: a copy would have no history, and their arrays cannot be taken anyway (EN-33)."""
+    """Return a backward that calls the user's with copies of the gradients. While operations are recorded it gets the
+    gradients themselves: a copy has no history, and their arrays cannot be taken anyway (EN-33)."""
 
     def on_copies(ctx: Any, *grads: Any) -> Any:
         if state.here.grad:
@@ -80,7 +80,7 @@ def backward_on_copies(backward: Callable[..., Any], boxed: bool) -> Callable[..
 
 
 def saved_copies(of: property) -> property:
-    """Return `saved_tensors` as copies, but while operations are recorded."""
+    """Return a `saved_tensors` property that gives copies, except while operations are recorded."""
     read: Any = of.fget
 
     def saved_tensors(self: Any) -> Sequence[Any]:

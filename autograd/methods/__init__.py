@@ -1,4 +1,4 @@
-"""Methods and operators of tensors: what `Tensor` offers beyond its own data.
+"""Methods and operators of tensors, built on ops.
 
-Joined to the class by one module, since ops need tensors and tensors need ops.
+`assembly` adds them to `Tensor`, since ops need tensors and tensors need ops.
 """

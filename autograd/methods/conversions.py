@@ -1,6 +1,6 @@
-"""The ways out of a tensor: arrays, numbers, text, copies and pickles. In a session these wait (sync points).
+"""Conversions of a tensor: to NumPy arrays, DLPack, Python numbers, text, copies and pickles.
 
-Rules of this file: what a tensor is read as. What it is, and its place in the graph, are `tensor`'s.
+In a session these are the sync points: they wait for a pending value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Conversions:
-    """Mixed into the tensor."""
+    """Methods that convert a tensor to other types; a mixin of `Tensor`."""
 
     _data: Any
     _requires_grad: bool
@@ -60,7 +60,7 @@ class Conversions:
         return self._beneath("read()").read() if type(data) is Batched else data
 
     def _beneath(self, how: str) -> Tensor:
-        """Return the tensor of all examples that a batched one held, once its level is closed.
+        """Return the tensor of all examples beneath a batched one whose level is closed.
 
         Raises:
             NoSingleValue: it is open.
@@ -95,7 +95,7 @@ class Conversions:
         return array
 
     def _on_host(self) -> Tensor:
-        """Return a tensor to be read on the host: itself, or, of a pending value on a device, a recorded transfer."""
+        """Return a tensor whose data is on the host: itself, or a recorded transfer of a pending value on a device."""
         data = self._data
         if type(data) is Pending and is_on_device(data) and not data.record.recorder.closed:
             return ops.to_device(_made(data), CPU)
@@ -117,7 +117,7 @@ class Conversions:
 
     @property
     def __cuda_array_interface__(self) -> Any:
-        """What libraries of CUDA read a tensor's memory by.
+        """The CUDA array interface, by which other libraries read a tensor's memory.
 
         Raises:
             AttributeError: the tensor is on the host, as `hasattr` asks.
@@ -200,7 +200,7 @@ class Conversions:
         return self._text(self._values(self.read()))
 
     def _values(self, array: Any) -> str:
-        """Return what text says of the elements, which are those of an array."""
+        """Return the text of an array's elements."""
         body = np.array2string(to_host(array), separator=", ", precision=4, prefix="tensor(")
         if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
             body += f", dtype={self.dtype}"
@@ -218,7 +218,7 @@ class Conversions:
         return f"tensor({body})"
 
     def _history(self) -> str:
-        """Return what text says of the node; of a stale view's, that it is none."""
+        """Return the text of the node; of a stale view, none."""
         try:
             node = self.grad_fn
         except AutogradError:

@@ -1,8 +1,7 @@
-"""Functions of the catalogue that are methods of tensors as they are, the tensor being their first argument.
+"""Tensor methods that are catalogue functions without a declared signature: a list of names.
 
-Rules of this file: names alone, one a line. What a method
-takes, and does, is what the function of its name says. Those of more frequent use are declared with their signatures,
-in `methods` and `layout_methods`.
+The tensor is the first argument. Methods in more frequent use are declared with their signatures, in `op_methods` and
+`layout_methods`; `bind` gives all of them their functions.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FunctionMethods:
-    """Methods that are functions."""
+    """Methods that are catalogue functions, by name."""
 
     absolute: Method
     addbmm: Method

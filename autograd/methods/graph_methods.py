@@ -1,8 +1,7 @@
-"""Methods of tensors about their place in the backward graph: whether they require grad, where their gradient goes, and
-what starts a pass.
+"""Tensor methods about the backward graph: `requires_grad`, `register_hook`, `backward`, `detach_`, `data`.
 
-They stand apart from `tensor` since they need what is built on tensors: accumulators, views that follow their base, the
-engine. `surface` gives them to `Tensor`.
+Apart from `tensor` since they need accumulators, views and the engine, which are built on tensors. `surface` adds them
+to `Tensor`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 
 class GraphMethods:
-    """Methods of `Tensor`, of which each `self` is one; type checkers see these as methods of a base class of it."""
+    """Methods of `Tensor` about its place in the graph. Each `self` is a tensor; to type checkers this is a base class
+    of it."""
 
     @property
     def requires_grad(self: Any) -> bool:
@@ -81,7 +81,7 @@ class GraphMethods:
         return self
 
     def edge(self: Any) -> Edge:
-        """Return where its gradient goes: its producer, or its accumulator."""
+        """Return the edge along which its gradient flows: to its producer, or its accumulator."""
         if self.grad_fn is not None:
             return self.grad_fn, self.output_nr
         accumulator = None if self._accumulator is None else self._accumulator()
@@ -94,7 +94,7 @@ class GraphMethods:
         return accumulator, 0
 
     def register_hook(self: Any, hook: Callable[[Tensor], Tensor | None], *, client: bool = False) -> RemovableHandle:
-        """Call `hook(grad)` when this tensor's gradient is summed; what it returns, if not None, replaces it.
+        """Call `hook(grad)` when this tensor's gradient is summed; a result other than None replaces it.
 
         In a session it is called on the worker that has the gradient, or, with `client`, in this process while the pass
         is recorded: then it may change what it captures, `grad` is pending, and reading it waits.
@@ -149,10 +149,10 @@ class GraphMethods:
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         exchange_data(self, value)
 
-    # ---- in a session ---------------------------------------------------------------------------------------------
+    # ---- in a session ------------------------------------------------------------------------------------------------
 
     def _next_value(self: Any, data: Data, recorder: Recorder) -> None:
-        """Give a stored gradient its next value in a session, and with it whatever shares its memory."""
+        """Set a stored gradient's next value in a session, also for tensors that share its memory."""
         if self._recipe is None and self._views is None:
             recorder.write(self, "_data", data)
         else:
@@ -160,7 +160,7 @@ class GraphMethods:
 
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
-    """Return a new accumulator for a leaf that is not on the host, or not at hand."""
+    """Return a new accumulator for a leaf that is on another device or pending."""
     if is_on_device(current_data(innermost_data(tensor._data))):
         return DeviceAccumulateGrad(tensor)
     return AccumulateGrad(tensor)

@@ -1,7 +1,6 @@
-"""Changes in place that are functions of the catalogue: `x.erf_()` gives `x` the value of `erf(x)`.
+"""In-place tensor methods derived from catalogue functions by name: `x.erf_()` gives `x` the value of `erf(x)`.
 
-Rules of this file: names alone, one a line; each function is in the catalogue. Changes that check or
-fill otherwise than their function stand in `changes`.
+In-place methods with checks or fills of their own are in `inplace_ops`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class UnaryInPlace:
-    """Changes by one op of the tensor alone."""
+    """In-place methods by an op of the tensor alone."""
 
     ceil_: MethodAlone
     cos_: MethodAlone
@@ -46,7 +45,7 @@ class UnaryInPlace:
 
 
 class BinaryInPlace:
-    """Changes by one op of the tensor and another operand."""
+    """In-place methods by an op of the tensor and another operand."""
 
     bitwise_and_: MethodWith
     bitwise_or_: MethodWith
@@ -59,7 +58,7 @@ class BinaryInPlace:
 
 
 class ElementwiseInPlace:
-    """Changes of each element by those in the same place; an operand must not share a part of the memory only."""
+    """In-place methods by an elementwise op; an operand must not overlap the tensor partly."""
 
     absolute_: Method
     acos_: Method
@@ -130,7 +129,7 @@ class ElementwiseInPlace:
 
 
 class ComparisonInPlace:
-    """Comparisons, whose gradient is zero: what the elements were before does not matter to them smoothly."""
+    """In-place comparisons, whose gradient is zero."""
 
     eq_: Method
     ge_: Method
@@ -146,7 +145,7 @@ class ComparisonInPlace:
 
 
 class ScatterInPlace:
-    """Changes that put elements in other places; an operand must share no memory at all."""
+    """In-place methods that move elements; an operand must share no memory with the tensor."""
 
     index_copy_: Method
     index_fill_: Method
@@ -157,7 +156,7 @@ class ScatterInPlace:
 
 
 def _tensors_of(arguments: tuple[Any, ...]) -> list[Any]:
-    """Return the tensors among arguments, those in a list or tuple as well."""
+    """Return the tensors among arguments, also those in a list or tuple."""
     found: list[Any] = []
     for argument in arguments:
         inner: Any = argument if type(argument) in (list, tuple) else (argument,)
@@ -182,7 +181,7 @@ def _with_other(function: Any) -> Any:
 def _elementwise(function: Any) -> Any:
     def change(self: Any, *args: Any, **options: Any) -> Any:
         def compute(old: Any) -> Any:
-            # what is made of several ops keeps the value before for all of them
+            # a composed function needs the value before the change for each of its ops
             return function(old.clone() if old.requires_grad else old, *args, **options)
 
         return in_place(self, compute, *_tensors_of((*args, *options.values())))

@@ -1,7 +1,7 @@
-"""Changes in place with a rule of their own: what they check or fill is not what the function of their name does.
+"""In-place tensor methods with a rule of their own: `add_`, `copy_`, `fill_`, `scatter_`, random fills and the like.
 
-Rules of this file: each method makes its new value by the catalogue's op, and `inplace` puts it into the tensor. Those
-that are just a function in place are named in `in_place_methods`.
+Each makes its new value by an op of the catalogue, and `mutation.inplace` puts it into the tensor. Methods that are
+just a function in place are listed in `inplace_methods`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class InPlaceOps:
 
 
 def _diagonal_of(shape: tuple[int, ...], wrap: bool) -> tuple[Any, ...]:
-    """Return the place of a main diagonal: its shape and strides, where it starts, and the order of axes."""
+    """Return the strided region of a main diagonal: shape, strides, offset and axis order."""
     if len(shape) < 2:
         raise AutogradError("dimensions must larger than 1")
     if len(shape) > 2 and len(set(shape)) > 1:
@@ -141,7 +141,7 @@ def _diagonal_of(shape: tuple[int, ...], wrap: bool) -> tuple[Any, ...]:
 
 
 def _check_copied(tensor: Any, src: Any) -> None:
-    """Check that what is copied has no more dimensions than where it is copied to."""
+    """Raise if `src` has more dimensions than the tensor that it is copied to."""
     shape = getattr(src, "shape", ())
     if len(shape) > tensor.ndim:
         raise AutogradError(

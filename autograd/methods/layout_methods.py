@@ -1,6 +1,6 @@
-"""Declarations of the methods of tensors that select and rearrange elements: signatures and contracts, no bodies.
+"""Signatures and contracts, without bodies, of tensor methods that index, reshape and reorder.
 
-As in `methods`, the function of each name is put in its place.
+`function_methods.bind` puts the function of each name in its place, as for `op_methods`.
 """
 
 # pyright: reportReturnType=false

@@ -1,6 +1,6 @@
-"""NumPy's functions on tensors: `np.exp(x)` is the op of the same meaning, with its gradient.
+"""The NumPy protocol of tensors, `__array_ufunc__`: which op serves `np.exp(x)`, with its gradient.
 
-Rules of this file: which function is which op. One that is none runs on arrays, where no gradient is asked for.
+A NumPy function without an op runs on arrays, if no gradient is required.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..tensor.tensor import Tensor
 
 
 class NumpyFunctions:
-    """What NumPy asks when one of its functions is given a tensor."""
+    """NumPy's protocol for functions of tensors."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Run a NumPy function as the op of the same meaning; one that is no op on arrays, if no grad is required."""
@@ -96,7 +96,8 @@ def _made(array: Any) -> Tensor:
 
 
 def _operand(value: Any) -> Any:
-    """Return an operand of a NumPy function as an op takes it: arrays as tensors, NumPy's numbers as Python's."""
+    """Return an operand of a NumPy function as an operand of an op: arrays as tensors, NumPy scalars as Python
+    numbers."""
     if isinstance(value, np.ndarray):
         return _made(value)
     return value.item() if type(value).__module__ == "numpy" else value

@@ -1,8 +1,9 @@
-"""Declarations of the methods of tensors that are functions of the catalogue: signatures and contracts, no bodies.
+"""Signatures and contracts, without bodies, of tensor methods that are catalogue functions: arithmetic, reductions,
+products.
 
-The function of each name is put in its place (`function_methods.bind`), so a call of a method is a call of the
-function. `layout_methods` declares those that select and rearrange elements; what is a method otherwise than a function
-stands in `shape_methods`, operators in `operators`.
+`function_methods.bind` puts the function of each name in its place, so a call of a method is a call of the function.
+`layout_methods` declares those that index and reorder; `shape_methods` defines the methods with signatures of their
+own, `operators` the operators.
 """
 
 # pyright: reportReturnType=false

@@ -1,4 +1,4 @@
-"""Python's operators on tensors.
+"""Python's operators on tensors: arithmetic, comparison, matmul, indexing.
 
 Each calls the function of the same meaning.
 """
@@ -59,7 +59,7 @@ def _named(operator: Any, name: str) -> Operator:
 
 
 class Operators(InPlaceOps, NumpyFunctions):
-    """Operators of tensors. What an operator cannot take it leaves to the other operand, as Python wants it."""
+    """Operators of tensors. For an operand that it does not take, an operator returns NotImplemented."""
 
     __add__, __radd__ = _both_ways("add", "add")
     __sub__, __rsub__ = _both_ways("sub", "sub")

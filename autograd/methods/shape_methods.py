@@ -1,4 +1,4 @@
-"""Methods of tensors about shapes, dtypes and devices that take their arguments otherwise than a function does."""
+"""Tensor methods about shape, dtype and device whose signatures differ from the functions: reshape, to, expand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What tensors offer beyond their data: the methods that are ops, operators, ways out and places in the graph.
+"""The combined class of all tensor methods that are built on ops: operators, conversions, graph methods.
 
-All of these are built on tensors, so `assembly` gives them to `Tensor` once they are complete. Type checkers are told
-that it inherits them.
+`assembly` copies its members to `Tensor` once ops exist; to type checkers it is a base class of `Tensor`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The built-in ops, one file per family; each goes through the public registry.
+"""The built-in ops, one folder per family and one file per group; each op is defined in the public registry.
 
-The functions take tensors, or bare arrays (so that derivative rules run on both). Each family says in `PUBLIC` what it
-offers; the tables below say where: `TOP` as `raygrad.<name>`, the others under their own names. The rest serves the
-engine.
+The functions take tensors, or bare arrays (so that derivative rules run on both). Each file lists its public functions
+in `PUBLIC`; the tables below say where users find them: `TOP` as `raygrad.<name>`, the others under their own modules.
+The remaining functions serve the engine.
 """
 
 from types import ModuleType
@@ -96,11 +96,11 @@ TOP = (
     unary,
     vector_norms,
 )
-"""The families whose functions are names of the package."""
+"""The modules whose functions are names of the package `raygrad`."""
 
 
 def gathered(families: tuple[ModuleType, ...]) -> dict[str, Any]:
-    """Return the functions that families offer, by name; those that regions of `autocast` govern, as such.
+    """Return the public functions of families by name, wrapped for regions of `autocast` that govern them.
 
     Raises:
         ValueError: two of them offer one name.
@@ -132,10 +132,10 @@ FUNCTIONAL = {
     ),
     **{name: getattr(unary, name) for name in ("relu", "sigmoid", "tanh")},
 }
-"""Those of `raygrad.nn.functional`."""
+"""The functions of `raygrad.nn.functional`."""
 
 FFT = gathered((fourier,))
-"""Those of `raygrad.fft`."""
+"""The functions of `raygrad.fft`."""
 
 LINALG = {
     **{
@@ -156,11 +156,11 @@ LINALG = {
     "cross": tensor_contractions.cross_along,
     "diagonal": diagonals.diagonal,
 }
-"""Those of `raygrad.linalg`."""
+"""The functions of `raygrad.linalg`."""
 
 
 def offered(table: dict[str, Any], module: str) -> dict[str, Any]:
-    """Return what a table of functions offers to users as names of a module: see `with_argument_errors`."""
+    """Return the functions of a public module by name, wrapped with checks of argument types (`argument_errors`)."""
     return {
         name: with_argument_errors(function, *_names.get(function, (module, name))) for name, function in table.items()
     }

@@ -1,7 +1,7 @@
-"""Other names of functions: those of NumPy and of the Python array API standard, which PyTorch knows too for the most
-part.
+"""Aliases of functions: the names that NumPy and the Python array API standard give them, most of which PyTorch has,
+too.
 
-Rules of this file: a name and the function that it is. Nothing is computed here.
+A name and its function; nothing is computed here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Function transforms: what `raygrad.func` offers (SEMANTICS FT).
+"""Composable function transforms: the functions of `raygrad.func` (FT-01 to FT-10).
 
 - *reverse*: `grad`, `grad_and_value`, `vjp`: the engine's backward, from aliases of the inputs.
-- *forward*: `jvp`, `linearize`: a level of forward mode of their own.
+- *forward*: `jvp`, `linearize`: forward mode at a level of their own.
 - *jacobian*: `jacrev`, `jacfwd`, `hessian`: one of these along each basis vector.
 - *common*: what all of them share about arguments and results.
 

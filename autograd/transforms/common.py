@@ -1,6 +1,6 @@
-"""What function transforms share: which arguments are meant, aliases of them, and results without inner history.
+"""Argument selection, aliases of inputs, and detaching of results for function transforms.
 
-Rules of this file: nothing is differentiated here.
+Shared by `reverse`, `forward` and `jacobian`; nothing is differentiated here.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Argnums = int | tuple[int, ...]
 
 @contextmanager
 def transforming(name: str, *, reverse: bool) -> Generator[None]:
-    """Note that a function is being transformed, while inside; a transform of reverse mode records gradients (FT-04)
-    and refuses saved-tensor hooks (FT-07).
+    """Note, in a context manager, that a function is being transformed. A reverse-mode transform enables gradient
+    recording (FT-04) and refuses saved-tensor hooks (FT-07).
 
     Raises:
         RuntimeError: saved-tensor hooks are active, and the transform is one of reverse mode.
@@ -57,7 +57,7 @@ NO_SAVED_TENSOR_HOOKS = (
 
 
 def positions_of(argnums: Any, count: int) -> tuple[int, ...]:
-    """Return which of `count` positional arguments are meant, counted from the front.
+    """Return the positions of the differentiated arguments among `count` positional ones, counted from the front.
 
     Raises:
         RuntimeError: out of range, twice, none, or no integers.
@@ -88,7 +88,7 @@ def with_arguments(args: Sequence[Any], positions: Sequence[int], values: Sequen
 
 
 def tensors_in(tree: Any) -> tuple[list[Tensor], Structure]:
-    """Return the tensors of an argument to be differentiated, and their structure.
+    """Return the tensors of a differentiated argument, and their structure.
 
     Raises:
         ValueError: something else is among them.
@@ -109,7 +109,7 @@ def tensors_in(tree: Any) -> tuple[list[Tensor], Structure]:
 
 
 class TransformInputNode(LocalAliasNode):
-    """The place in the graph of an input of a transform's function; it leads on to the input's own.
+    """The node of an alias of a transform's input; it leads on to the input's own node.
 
     Attributes:
         open: the transform is still running.
@@ -141,13 +141,13 @@ class InputAliases:
         return share_tangents(tensor, alias)
 
     def close(self) -> None:
-        """Note that the transform has run."""
+        """Note that the transform has ended."""
         for node in self._nodes:
             node.open = False
 
 
 def values_of(tensor: Tensor) -> Generator[Tensor]:
-    """Yield a tensor, and inside vmap the tensors of all examples that it stands for, each with its own history."""
+    """Yield a tensor, and inside vmap the tensors of all examples beneath it, each with its own history."""
     yield tensor
     while type(tensor._data) is Batched:
         tensor = tensor._data.value
@@ -156,7 +156,7 @@ def values_of(tensor: Tensor) -> Generator[Tensor]:
 
 def has_outer_history(tensors: Iterable[Tensor]) -> bool:
     """Tell whether a gradient of one of the tensors would reach a leaf, an input of a transform that still runs, or an
-    error that it must not miss."""
+    error that must be raised."""
     stack = [edge_or_none(tensor)[0] for one in tensors for tensor in values_of(one)]
     seen: set[Node | None] = {None}
     while stack:
@@ -175,7 +175,8 @@ def has_outer_history(tensors: Iterable[Tensor]) -> bool:
 
 
 def without_inner_history(tensor: Tensor) -> Tensor:
-    """Return a result of a transform that has run: with its history where that leads out, else without (FT-10)."""
+    """Return a result of a transform that has ended; its history is kept only if it leads out of the transform
+    (FT-10)."""
     if not tensor._requires_grad:
         return tensor
     if state.grad and has_outer_history((tensor,)):
@@ -184,7 +185,7 @@ def without_inner_history(tensor: Tensor) -> Tensor:
 
 
 def tree_without_inner_history(tree: Any) -> Any:
-    """Return nested results, each settled.
+    """Return nested results, each passed through `without_inner_history`.
 
     Raises:
         RuntimeError: something else than a tensor is among them.
@@ -197,7 +198,7 @@ def tree_without_inner_history(tree: Any) -> Any:
 
 
 def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
-    """Return what a function returned as (output, auxiliary output or None).
+    """Return a function's result as (output, auxiliary output or None).
 
     Raises:
         RuntimeError: it should be a pair and is none.
@@ -211,7 +212,7 @@ def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
 
 
 def output_tensors(output: Any, name: str) -> tuple[list[Tensor], Structure]:
-    """Return the tensors that a function returned, and their structure.
+    """Return the tensors of a function's output, and their structure.
 
     Raises:
         RuntimeError: something else is among them, or there are none.
@@ -228,5 +229,5 @@ def output_tensors(output: Any, name: str) -> tuple[list[Tensor], Structure]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return how messages call a function."""
+    """Return the name of a function for messages."""
     return getattr(function, "__name__", type(function).__name__)

@@ -1,4 +1,7 @@
-"""Transforms of forward mode: jvp, linearize (SEMANTICS FT-02)."""
+"""The forward-mode transforms of `raygrad.func`: `jvp` and `linearize` (FT-02).
+
+Each opens a forward-mode level of its own; `forward_mode` propagates the tangents.
+"""
 
 from __future__ import annotations
 
@@ -56,16 +59,16 @@ def jvp(
         output, aux = split_aux(func(*unflatten(structure, duals)), has_aux, _JVP)
         outputs, kind = output_tensors(output, _JVP)
         pairs = [_pair(level, tensor, strict) for tensor in outputs]
-        beside: Any = None
+        aux_result: Any = None
         if has_aux:
             items, aux_kind = flatten(aux)
             for item in items:
                 if not isinstance(item, Tensor):
                     raise AutogradError(f"Expected tensors, got unsupported type {type(item)}")
-            beside = unflatten(aux_kind, [unpack_at_level(level, item).primal for item in items])
+            aux_result = unflatten(aux_kind, [unpack_at_level(level, item).primal for item in items])
     value = unflatten(kind, [primal for primal, _ in pairs])
     moved = unflatten(kind, [tangent for _, tangent in pairs])
-    return (value, moved, beside) if has_aux else (value, moved)
+    return (value, moved, aux_result) if has_aux else (value, moved)
 
 
 def _pair(level: TangentLevel, tensor: Tensor, strict: bool) -> tuple[Tensor, Tensor]:

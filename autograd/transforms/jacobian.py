@@ -1,7 +1,9 @@
-"""Jacobians and Hessians: products along all basis vectors at once (SEMANTICS FT-03).
+"""The transforms `jacrev`, `jacfwd` and `hessian` of `raygrad.func`: functions that compute Jacobians and Hessians
+(FT-03).
 
-Rules of this file: `vmap` does the products together. Where user code on the way asks for arrays, of which there are
-then as many as basis vectors, they are done one after the other instead: that code runs again from the start.
+They take products along all basis vectors at once, by `vmap`. Where user code on the way asks for arrays, which a
+batched tensor does not have, it runs again from the start, one basis vector after the other. `jacobian` and `hessian`
+of `torch.autograd.functional` are in `autograd/functional.py`.
 """
 
 from __future__ import annotations
@@ -131,7 +133,8 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """Return a function that computes the Hessian of `func`: forward mode over reverse mode; see `jacfwd`, `jacrev`."""
+    """Return a function that computes the Hessian of `func` by forward mode over reverse mode; see `jacfwd`, `jacrev`.
+    `autograd.functional.hessian` returns the Hessian itself."""
     return jacfwd(jacrev(func, argnums), argnums)
 
 
@@ -150,8 +153,7 @@ def along_basis(
     chunk_size: int | None = None,
     randomness: str = "error",
 ) -> tuple[Tensor, ...]:
-    """Return what `product` gives for each tensor that is one at one element of `tensor` and zero elsewhere, along the
-    first dimension of each of its results."""
+    """Return the results of `product` for each basis vector of `tensor`, stacked along a new first dimension."""
     try:
         return vmap(product, randomness=randomness, chunk_size=chunk_size)(_basis_of(tensor))
     except NoSingleValue:
@@ -161,7 +163,7 @@ def along_basis(
 def one_by_one(
     product: Callable[[Tensor], tuple[Tensor, ...]], tensor: Tensor, randomness: str = "different"
 ) -> tuple[Tensor, ...]:
-    """Do as `along_basis`, by one call of `product` after the other."""
+    """Return the same as `along_basis`, by one call of `product` after the other."""
     basis, size = _basis_of(tensor), tensor._data.size
     vectors = [basis[number] for number in range(size)] or [ops.zeros_as(basis.sum(0))]
     found: list[tuple[Tensor, ...]] = []
@@ -174,6 +176,6 @@ def one_by_one(
 
 
 def _by_argument(structure: Structure, blocks: Sequence[Tensor], argnums: Argnums) -> Any:
-    """Return the blocks in the structure of the chosen arguments; for one argument, of it alone."""
+    """Return the blocks in the structure of the differentiated arguments; for one argument, its block alone."""
     found = unflatten(structure, blocks)
     return found if isinstance(argnums, tuple) else found[0]

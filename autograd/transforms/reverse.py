@@ -1,4 +1,7 @@
-"""Transforms of reverse mode: grad, grad_and_value, vjp (SEMANTICS FT-01, FT-02)."""
+"""The reverse-mode transforms of `raygrad.func`: `grad`, `grad_and_value` and `vjp` (FT-01, FT-02).
+
+They run their function on aliases of the inputs, and the engine's backward from its outputs.
+"""
 
 from __future__ import annotations
 
@@ -93,8 +96,8 @@ def _scalar(output: Any) -> Tensor:
 def gradients(
     outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor] | None, retain_graph: bool | None
 ) -> list[Tensor]:
-    """Return the gradients of `outputs` by aliases of inputs: zeros for what is not used. They have a history where it
-    leads out of the transform."""
+    """Return the gradients of `outputs` by aliases of inputs, zeros for unused inputs. They have a history if it leads
+    out of the transform."""
     chosen = [i for i, output in enumerate(outputs) if output._requires_grad]
     roots = [outputs[i] for i in chosen]
     given = None if cotangents is None else [cotangents[i] for i in chosen]
@@ -110,7 +113,7 @@ def gradients(
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """Return `func(*primals)` and a function that pulls gradients of it back to the primals.
+    """Return `func(*primals)` and its pullback, a function from cotangents of the output to cotangents of the primals.
 
     Args:
         func: it returns tensors, or nested containers of them.

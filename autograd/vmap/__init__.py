@@ -1,8 +1,8 @@
 """`vmap`: batched tensors, a *batching rule* per op, and user code on batches.
 
-- *batching_rules*: what a rule is given, and the registry of rules by the name of the op; one file per family of rules.
-- *batched_call*: an op among whose operands is a batched tensor: by its rule, or one example after the other.
-- *vmap*, *backward*, *user_backward*: functions of one example made functions of a batch, and their backward passes.
+- *batching_rules*: the registry of rules by the name of the op, and a rule's argument; one file per family of rules.
+- *batched_call*: an op with a batched operand: by its rule, or one example after the other.
+- *vmap*, *backward*, *user_backward*: the public function, and users' backward methods, batched or not.
 """
 
 from ..core.batched_data import batched as batched

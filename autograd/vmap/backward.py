@@ -1,6 +1,7 @@
-"""A user's backward inside vmap: once, on batched tensors, or on one example after the other.
+"""The backward of a user's Function inside vmap: run once on batched tensors, or once for each example.
 
-Rules of this file: backward only; what `apply` does inside vmap is `function_vmap`'s.
+Called by a Function's node when a gradient or a saved tensor is batched; `user_backward` runs the method itself.
+`derived.function_vmap` handles the forward.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
-    """Run a user's backward on gradients, or with saved tensors, that may be batched: once, or, where it works on
-    arrays and vmap may generate rules for the Function, for one example after the other."""
+    """Run a user's backward on batched gradients or saved tensors: once, or once for each example if it works on arrays
+    and vmap may generate rules for the Function."""
     try:
         return run_backward(node, grads, create_graph)
     except NoSingleValue:
@@ -74,10 +75,10 @@ def _picked_node(node: FunctionNode, saved: Sequence[Any], level: VmapLevel, num
 def for_each_example(
     run: Callable[[list[Any]], Sequence[Any]], grads: Sequence[Any], as_tensors: bool
 ) -> list[Any] | None:
-    """Return what `run(gradients)` gives for each example, stacked; None if no gradient is batched.
+    """Return the results of `run(gradients)` for each example, stacked; None if no gradient is batched.
 
-    A node of a session whose gradients are batched is run so: each example is an application that a worker may have.
-    `as_tensors` says whether gradients are tensors here, or what these hold.
+    Nodes of a session run this way: each example is an application of its own, which can be placed on any worker.
+    `as_tensors` says whether gradients are tensors or their data.
     """
     tensors = [grad if grad is None or isinstance(grad, Tensor) else Tensor.made(grad) for grad in grads]
     level = innermost_vmap_level(tensors)
@@ -101,7 +102,7 @@ def for_each_example(
 
 
 def _gradient_tensor(grad: Any) -> Tensor | None:
-    """Return a gradient as a tensor, None if it is undefined; waits where only running tells (H5)."""
+    """Return a gradient as a tensor, None if it is undefined; wait for a pending value (H5)."""
     if grad is None:
         return None
     tensor: Tensor = grad if isinstance(grad, Tensor) else Tensor.made(grad)

@@ -1,7 +1,7 @@
-"""An op among whose operands is a batched tensor: by its rule for all examples at once, or for one after the other.
+"""Batched application of a built-in op: by its batching rule for all examples at once, or for one after the other.
 
-Rules of this file: one level at a time, the innermost first. The op that the rule makes of it goes through `dispatch`
-again, for the levels further out.
+Dispatch calls it when an operand is batched. It handles the innermost level; the op that the rule applies goes through
+dispatch again, for the levels further out.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .batching_rules import KEEPS_DIM, BatchedOpCall, rules
 
 
 def in_front(value: Any, dim: int) -> Any:
-    """Return a tensor with the examples along dimension 0."""
+    """Return a tensor with its batch dimension moved to the front."""
     return value if dim == 0 else ops.movedim(value, dim, 0)
 
 
 def along(value: Tensor, lies: int | None, dim: int, size: int) -> Tensor:
-    """Return a tensor of all examples with these along `dim`; one that is the same for every example is expanded."""
+    """Return a tensor of all examples with its batch dimension at `dim`; an unbatched one is expanded."""
     if lies is None:
         shape = value.shape
         return ops.expand(ops.unsqueeze(value, dim), (*shape[:dim], size, *shape[dim:]))
@@ -53,7 +53,7 @@ def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], neede
 
 
 def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: VmapLevel) -> None:
-    """Make a result a view of the first operand where that holds for all examples: changes in place then reach it."""
+    """Make a result a view of the first operand if it is one for all examples, so that changes in place reach it."""
     base = operands[0]
     source, made = unwrap_batched(base, level)[0], unwrap_batched(result, level)[0]
     if made._recipe is not None and owner_of(made) is owner_of(source):
@@ -62,12 +62,12 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
 
 
 def whole_batch_change(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what a change in place of a tensor to what `result` is changes, for all examples at once: the tensor that
-    holds them, and what that is to become.
+    """Return the operands of an in-place change for all examples at once: the tensor that holds them, and its new
+    value.
 
     Raises:
-        RuntimeError: the tensor is the same for all examples, what it is to become is not (VM-17); or the change of all
-            examples cannot be done in place.
+        RuntimeError: the tensor is unbatched and its new value is batched (VM-17); or the change cannot be done in
+            place for all examples.
     """
     level = innermost_vmap_level((tensor, result))
     assert level is not None
@@ -83,7 +83,7 @@ def whole_batch_change(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: VmapLevel) -> tuple[tuple[Any, ...], int]:
-    """Return the outputs for all examples, and the dimension along which these lie."""
+    """Return the outputs for all examples, and their batch dimension."""
     if op.name in KEEPS_DIM and not any([isinstance(operand, Tensor) for operand in operands[1:]]):
         value, dim = unwrap_batched(operands[0], level)
         assert dim is not None
@@ -96,34 +96,35 @@ def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Vm
         values.append(value if dim is None else in_front(value, dim))
         flags.append(dim is not None)
         ranks.append(operand.ndim if hasattr(operand, "ndim") else None)
-    given = BatchedOpCall(op, tuple(values), tuple(flags), tuple(ranks), params, level.size)
+    op_call = BatchedOpCall(op, tuple(values), tuple(flags), tuple(ranks), params, level.size)
     rule = rules.get(op.name)
-    made = NotImplemented if rule is None else rule(given)
+    made = NotImplemented if rule is None else rule(op_call)
     if made is NotImplemented:
-        made = one_by_one(given)
+        made = one_by_one(op_call)
     return (made,) if op.outputs == 1 else tuple(made), 0
 
 
-def one_by_one(given: BatchedOpCall) -> Any:
-    """Apply an op to one example after the other, and stack what comes out: right for every op, if not fast."""
-    if given.op.infer is None and given.op.name == "nonzero":
+def one_by_one(op_call: BatchedOpCall) -> Any:
+    """Apply an op to one example after the other, and stack the outputs: the slow fallback for ops without a rule."""
+    if op_call.op.infer is None and op_call.op.name == "nonzero":
         raise AutogradError(
             "vmap: we do not support batching operators that can output dynamic shape: nonzero, and indexing with a "
             "bool mask, give another shape for each example. Use raygrad.where with the mask instead"
         )
-    count = max(given.size, 1)
+    count = max(op_call.size, 1)
     made: list[Any] = []
     for example in range(count):
         operands = [
-            _example(operand, example, given.size) if flag else operand
-            for operand, flag in zip(given.operands, given.batched, strict=True)
+            _example(operand, example, op_call.size) if flag else operand
+            for operand, flag in zip(op_call.operands, op_call.batched, strict=True)
         ]
-        made.append(call(given.op, operands, given.params))
-    outputs = [made] if given.op.outputs == 1 else [list(parts) for parts in zip(*made, strict=True)]
-    stacked = [ops.stack(parts) if given.size else ops.stack(parts)[:0] for parts in outputs]
-    return stacked[0] if given.op.outputs == 1 else tuple(stacked)
+        made.append(call(op_call.op, operands, op_call.params))
+    outputs = [made] if op_call.op.outputs == 1 else [list(parts) for parts in zip(*made, strict=True)]
+    stacked = [ops.stack(parts) if op_call.size else ops.stack(parts)[:0] for parts in outputs]
+    return stacked[0] if op_call.op.outputs == 1 else tuple(stacked)
 
 
 def _example(operand: Any, number: int, size: int) -> Any:
-    """Return one example; of none, zeros in its shape, for the shape of what they give."""
+    """Return one example; of an empty batch, zeros in an example's shape, from which the shape of the outputs
+    follows."""
     return operand[number] if size else zeros_on(operand.device, operand.shape[1:], operand.dtype)

@@ -1,7 +1,6 @@
-"""What a batching rule is given, and the registry of rules by the name of the op.
+"""The registry of batching rules by op name, and `BatchedOpCall`, the argument of a rule.
 
-Rules of this file: a rule is written in ops on tensors, so that levels further out, gradients, forward mode and
-sessions see nothing but ordinary ops.
+A rule is written in ops on tensors, so that outer levels, gradients, forward mode and sessions see ordinary ops.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class BatchedOpCall(NamedTuple):
-    """An op to be done for all examples at once.
+    """An op to be applied to all examples at once.
 
     Attributes:
         op: the op.
-        operands: batched ones with the examples along dimension 0; the others as they are for every example.
+        operands: batched ones with the batch along dimension 0, and unbatched ones.
         batched: per operand, whether it is.
-        ranks: per operand, the number of dimensions of one example; None for what is no tensor.
-        params: the op's parameters, as they are for one example.
-        size: how many examples there are.
+        ranks: per operand, the number of dimensions of one example; None for a number or another constant.
+        params: the op's parameters for one example.
+        size: the batch size.
     """
 
     op: Op
@@ -36,13 +35,13 @@ class BatchedOpCall(NamedTuple):
 
 
 Rule = Callable[[BatchedOpCall], Any]
-"""Returns the output (or the tuple of outputs) with the examples along dimension 0; NotImplemented for a call that is
-to be done one example after the other."""
+"""Returns the output (or the tuple of outputs) with the batch along dimension 0; NotImplemented leaves a call to
+`one_by_one`."""
 
 rules: dict[str, Rule] = {}
 
 KEEPS_DIM: set[str] = set()
-"""Ops of one operand, elementwise, that leave the examples along the dimension where they are."""
+"""Elementwise ops of one operand, which keep the batch dimension where it is."""
 
 
 def batching_rule(*names: str) -> Callable[[Rule], Rule]:
@@ -57,18 +56,19 @@ def batching_rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def lifted(operand: Any, rank: int, top: int) -> Any:
-    """Return a batched operand whose examples have `rank` dimensions with as many in front as make them `top`."""
+    """Return a batched operand with dimensions of extent one behind the batch, so that its examples have `top`
+    dimensions instead of `rank`."""
     shape = operand.shape
     return operand if rank == top else ops.reshape(operand, (shape[0], *(1,) * (top - rank), *shape[1:]))
 
 
 def spread(operand: Any, size: int) -> Any:
-    """Return an operand that is the same for every example with a dimension for them in front."""
+    """Return an unbatched operand expanded along a batch dimension in front."""
     return ops.expand(operand, (size, *operand.shape))
 
 
 def all_batched(call: BatchedOpCall) -> list[Any]:
-    """Return the operands that are values with a dimension for the examples in front, numbers as they are."""
+    """Return the operands with a batch dimension in front; numbers unchanged."""
     return [
         operand if batched or rank is None else spread(operand, call.size)
         for operand, batched, rank in zip(call.operands, call.batched, call.ranks, strict=True)

@@ -1,4 +1,7 @@
-"""Rules of ops that act element by element: the examples are one more dimension of what broadcasts."""
+"""Batching rules of elementwise ops: the batch is one more dimension that broadcasts.
+
+Found by `batched_call` through the registry in `batching_rules`.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +26,24 @@ KEEPS_DIM.update(
         "eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor where keep"
     ).split()
 )
-def broadcasting(given: BatchedOpCall) -> Any:
-    """Operands that are batched get ones between the examples and their own dimensions, up to the highest rank."""
-    top = max(rank for rank in given.ranks if rank is not None)
+def broadcasting(op_call: BatchedOpCall) -> Any:
+    """Batched operands get dimensions of extent one behind the batch, up to the highest rank, and broadcast."""
+    top = max(rank for rank in op_call.ranks if rank is not None)
     operands = [
         lifted(operand, rank, top) if flag and rank is not None else operand
-        for operand, flag, rank in zip(given.operands, given.batched, given.ranks, strict=True)
+        for operand, flag, rank in zip(op_call.operands, op_call.batched, op_call.ranks, strict=True)
     ]
-    return call(given.op, operands, given.params)
+    return call(op_call.op, operands, op_call.params)
 
 
 @batching_rule("masked_fill")
-def _masked_fill(given: BatchedOpCall) -> Any:
-    a, mask, value = given.operands
-    if not given.batched[2]:
-        return broadcasting(given)
-    if given.ranks[2]:
+def _masked_fill(op_call: BatchedOpCall) -> Any:
+    a, mask, value = op_call.operands
+    if not op_call.batched[2]:
+        return broadcasting(op_call)
+    if op_call.ranks[2]:
         return NotImplemented  # one example says what is wrong
-    top = max(given.ranks[0] or 0, given.ranks[1] or 0)
-    a = lifted(a, given.ranks[0] or 0, top) if given.batched[0] else a
-    mask = lifted(mask, given.ranks[1] or 0, top) if given.batched[1] else mask
+    top = max(op_call.ranks[0] or 0, op_call.ranks[1] or 0)
+    a = lifted(a, op_call.ranks[0] or 0, top) if op_call.batched[0] else a
+    mask = lifted(mask, op_call.ranks[1] or 0, top) if op_call.batched[1] else mask
     return ops.where(mask, lifted(value, 0, top).to(a.dtype), a)

@@ -1,4 +1,7 @@
-"""Rules of ops that put tensors together."""
+"""Batching rules of `cat` and `stack`.
+
+Found by `batched_call` through the registry in `batching_rules`.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from .batching_rules import BatchedOpCall, all_batched, batching_rule
 
 
 @batching_rule("cat")
-def _cat(given: BatchedOpCall) -> Any:
-    """Empty vectors count nothing beside examples of more dimensions, and with one more they would."""
-    operands = all_batched(given)
-    skipping = any(rank != 1 for rank in given.ranks)
-    counted = [o for o in operands if not (skipping and o.shape == (given.size, 0))]
-    return call(given.op, counted, (given.params[0] + 1,))
+def _cat(op_call: BatchedOpCall) -> Any:
+    """Skip the empty vectors that PyTorch skips: with a batch dimension they would count."""
+    operands = all_batched(op_call)
+    skipping = any(rank != 1 for rank in op_call.ranks)
+    counted = [o for o in operands if not (skipping and o.shape == (op_call.size, 0))]
+    return call(op_call.op, counted, (op_call.params[0] + 1,))
 
 
 @batching_rule("stack")
-def _stack(given: BatchedOpCall) -> Any:
-    return call(given.op, all_batched(given), (given.params[0] + 1,))
+def _stack(op_call: BatchedOpCall) -> Any:
+    return call(op_call.op, all_batched(op_call), (op_call.params[0] + 1,))

@@ -1,4 +1,7 @@
-"""Rules of ops along dimensions: reductions, running sums, softmax, extremes and order."""
+"""Batching rules of ops along dimensions: reductions, cumulative sums, softmax, extremes, sorting.
+
+Found by `batched_call` through the registry in `batching_rules`.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,24 @@ from .shape_rules import up
 
 
 @batching_rule("sum", "mean", "var", "std", "logsumexp", "norm", "amax", "amin", "greatest", "least", "all", "any")
-def _reduction(given: BatchedOpCall) -> Any:
-    """Examples without dimensions get one: no axes at all would mean all of them to some derivatives."""
-    (a,), (rank,) = given.operands, given.ranks
-    axes, keepdim, *rest = given.params
+def _reduction(op_call: BatchedOpCall) -> Any:
+    """Examples without dimensions get one, since no axes at all would mean all axes to some derivatives."""
+    (a,), (rank,) = op_call.operands, op_call.ranks
+    axes, keepdim, *rest = op_call.params
     if not rank:
-        return call(given.op, (ops.unsqueeze(a, 1),), ((1,), False, *rest))
-    return call(given.op, (a,), (up(range(rank) if axes is None else axes), keepdim, *rest))
+        return call(op_call.op, (ops.unsqueeze(a, 1),), ((1,), False, *rest))
+    return call(op_call.op, (a,), (up(range(rank) if axes is None else axes), keepdim, *rest))
 
 
 @batching_rule("prod")
-def _product(given: BatchedOpCall) -> Any:
-    """It knows one dimension or all of them: all of one example are made one."""
-    (a,), (rank,) = given.operands, given.ranks
-    axes, keepdim = given.params
+def _product(op_call: BatchedOpCall) -> Any:
+    """The op takes one dimension or all of them; all dimensions of an example are flattened to one."""
+    (a,), (rank,) = op_call.operands, op_call.ranks
+    axes, keepdim = op_call.params
     if axes is not None and rank:
-        return call(given.op, (a,), (up(axes), keepdim))
-    out = call(given.op, (ops.reshape(a, (given.size, _count(a))),), ((1,), False))
-    return ops.reshape(out, (given.size, *(1,) * (rank or 0))) if keepdim else out
+        return call(op_call.op, (a,), (up(axes), keepdim))
+    out = call(op_call.op, (ops.reshape(a, (op_call.size, _count(a))),), ((1,), False))
+    return ops.reshape(out, (op_call.size, *(1,) * (rank or 0))) if keepdim else out
 
 
 def _count(a: Any) -> int:
@@ -40,26 +43,26 @@ def _count(a: Any) -> int:
 
 
 @batching_rule("cumsum", "softmax", "log_softmax", "argsort")
-def _along_axis(given: BatchedOpCall) -> Any:
-    (a,), (rank,) = given.operands, given.ranks
-    axis, *rest = given.params
+def _along_axis(op_call: BatchedOpCall) -> Any:
+    (a,), (rank,) = op_call.operands, op_call.ranks
+    axis, *rest = op_call.params
     if rank:
-        return call(given.op, (a,), (axis + 1, *rest))
-    return ops.reshape(call(given.op, (ops.unsqueeze(a, 1),), (1, *rest)), (given.size,))
+        return call(op_call.op, (a,), (axis + 1, *rest))
+    return ops.reshape(call(op_call.op, (ops.unsqueeze(a, 1),), (1, *rest)), (op_call.size,))
 
 
 @batching_rule("max", "min")
-def _extreme_and_place(given: BatchedOpCall) -> Any:
-    (a,), (rank,) = given.operands, given.ranks
-    axis, keepdim = given.params
-    return call(given.op, (a if rank else ops.unsqueeze(a, 1),), (axis + 1, keepdim if rank else False))
+def _extreme_and_place(op_call: BatchedOpCall) -> Any:
+    (a,), (rank,) = op_call.operands, op_call.ranks
+    axis, keepdim = op_call.params
+    return call(op_call.op, (a if rank else ops.unsqueeze(a, 1),), (axis + 1, keepdim if rank else False))
 
 
 @batching_rule("argmax", "argmin")
-def _place(given: BatchedOpCall) -> Any:
-    (a,), (rank,) = given.operands, given.ranks
-    axis, keepdim = given.params
+def _place(op_call: BatchedOpCall) -> Any:
+    (a,), (rank,) = op_call.operands, op_call.ranks
+    axis, keepdim = op_call.params
     if axis is not None and rank:
-        return call(given.op, (a,), (axis + 1, keepdim))
-    out = call(given.op, (ops.reshape(a, (given.size, _count(a))),), (1, False))
-    return ops.reshape(out, (given.size, *(1,) * (rank or 0))) if keepdim else out
+        return call(op_call.op, (a,), (axis + 1, keepdim))
+    out = call(op_call.op, (ops.reshape(a, (op_call.size, _count(a))),), (1, False))
+    return ops.reshape(out, (op_call.size, *(1,) * (rank or 0))) if keepdim else out

@@ -1,7 +1,7 @@
-"""Running the backward that a user wrote, and the checks on what it returns (SEMANTICS BW).
+"""The call of a user-written backward (or vjp), and the checks on the gradients that it returns (BW-01 to BW-18).
 
-Rules of this file: gradients in and out are tensors; in which mode, and for whom, is the caller's affair. Workers use
-it for a recorded vjp, eager nodes for their own.
+Outside of vmap as well as inside: eager nodes, workers with a recorded vjp, and `backward` (batched gradients) call it;
+the mode in force is theirs to set. It materialises undefined gradients and fits shape and dtype.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ def backward_on_arrays(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any
     Raises:
         AutogradError: as `run_backward`.
     """
-    plan, grad = node._plan, grads[0]
-    if len(grads) == 1 and type(grad) is _ARRAY and not plan.boxed:  # nearly always
+    traits, grad = node._traits, grads[0]
+    if len(grads) == 1 and type(grad) is _ARRAY and not traits.boxed:  # nearly always
         tensor = _new(Tensor)
         tensor._data = grad if grad.flags.c_contiguous else as_dense(grad)
         tensor._requires_grad = False
         tensor._frozen = True
-        result = plan.backward(node, tensor)
+        result = traits.backward(node, tensor)
     elif node._of_part and _is_nothing(grads):
         return [None] * len(node._inputs)
     elif type(grad) is not _ARRAY and (held := _on_other_device(grads)) is not None:
         given = _materialised(node, [for_user_code(g) for g in grads])
         with device_guard(held):
-            result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
+            result = traits.backward(node, given) if traits.boxed else traits.backward(node, *given)
         return [None if g is None else current_data(g._data) for g in _checked(node, result, False)]
     else:
         given = _materialised(node, [for_user_code(g) for g in grads])
-        result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
+        result = traits.backward(node, given) if traits.boxed else traits.backward(node, *given)
     inputs = node._inputs
     if len(inputs) == 1:  # a single gradient that fits: nearly always
         meta = inputs[0]
@@ -69,7 +69,7 @@ def _on_other_device(grads: Sequence[Any]) -> Any:
 
 
 def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
-    """Run the user's backward and check what it returns; one gradient per argument, None for those not wanted.
+    """Run the user's backward and check its results; return one gradient per argument, None for those not requested.
 
     Undefined gradients are materialised first, as zeros, unless the context says otherwise (CX-20).
 
@@ -80,13 +80,13 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
     if node._of_part and _is_nothing(grads):
         return [None] * len(node._inputs)
     given = _materialised(node, grads)
-    plan = node._function._plan
+    traits = node._function._traits
     before, ambient = state.here.grad, state.here.recorder
     state.here.grad = create_graph
     if not create_graph and ambient is not None:
         state.recorder = None
     try:
-        result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
+        result = traits.backward(node, given) if traits.boxed else traits.backward(node, *given)
     finally:
         state.here.grad = before
         if state.here.recorder is not ambient:
@@ -95,12 +95,12 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
 
 
 def _is_nothing(grads: Sequence[Any]) -> bool:
-    """Tell whether no gradient arrived at any output."""
+    """Tell whether every gradient is undefined."""
     return all(grad is None for grad in grads)
 
 
 def _materialised(node: FunctionNode, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Return the gradients, undefined ones as zeros where the context wants that (CX-20, CX-21)."""
+    """Return the gradients, with zeros for undefined ones if the context materialises (CX-20, CX-21)."""
     if not node.materialize_grads:
         return list(grads)
     everything = node._materialize_non_diff_grads
@@ -118,7 +118,7 @@ def _flows(meta: Meta, number: int, node: FunctionNode) -> bool:
 
 
 def for_user_code(grad: Any) -> Tensor | None:
-    """Return a gradient as user code gets it: dense, and not to be written to (BW-15)."""
+    """Return a gradient for user code: dense and read-only (BW-15)."""
     if grad is None:
         return None
     tensor = Tensor.made(as_dense(grad) if type(grad) is _ARRAY or is_device_array(grad) else grad)
@@ -127,7 +127,7 @@ def for_user_code(grad: Any) -> Tensor | None:
 
 
 def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor | None]:
-    """Return what a backward returned as one gradient per argument (BW-01 to BW-09)."""
+    """Return the results of a backward as one gradient per argument (BW-01 to BW-09)."""
     given = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
     inputs, edges = node._inputs, node._edges
     expected = len(inputs)
@@ -167,7 +167,7 @@ def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor
 
 
 def _from_array(node: FunctionNode, index: int, grad: Any) -> Tensor:
-    """Return an array that backward returned as a tensor: raygrad takes both (BW-06)."""
+    """Return an array that backward returned as a tensor; raygrad accepts both (BW-06)."""
     if not isinstance(grad, np.ndarray | np.generic) and not is_device_array(grad):
         raise AutogradError(
             f"expected Variable or None (got {type(grad).__name__}) at position {index + 1} of what {node._title()} "
@@ -177,7 +177,7 @@ def _from_array(node: FunctionNode, index: int, grad: Any) -> Tensor:
 
 
 def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_graph: bool) -> Tensor:
-    """Return a gradient of another shape or dtype than its input's as one that fits it."""
+    """Return a gradient summed, reshaped or converted to its input's shape and dtype."""
     shape, dtype = meta
     if grad.shape != shape:
         try:
@@ -198,8 +198,8 @@ def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_gra
 
 
 def densified(tensor: Tensor) -> Tensor:
-    """Return `tensor`, or, if its array is neither dense nor an expansion of such (H1), a copy that is, in its place
-    in the graph: gradients of the copy are the tensor's, and writes to the tensor make what was saved of it stale."""
+    """Return `tensor`, or a dense copy if its array is neither dense nor an expansion of a dense one (H1). Gradients of
+    the copy are the tensor's, and writes to the tensor make the saved copy stale."""
     data = tensor._data
     if (
         (type(data) is not _ARRAY and not is_device_array(data))

@@ -1,6 +1,8 @@
-"""`vmap`: a function of one example made a function of a batch of them (SEMANTICS VM-12 to VM-17).
+"""The transform `raygrad.vmap` (`raygrad.func.vmap`): a function of one example made a function of a batch (VM-12 to
+VM-17).
 
-Rules of this file: what goes in and what comes out. Inside, tensors hold `Batched` data and ops follow `batching/`.
+It batches inputs by `in_dims` and unpacks outputs by `out_dims`. Inside, tensors hold `Batched` data, and ops are
+applied by `batched_call`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """Return a function that does to each of a batch of examples what `func` does to one, to all of them at once.
+    """Return a function that applies `func` to each example of a batch, all of them at once.
 
     Args:
         func: takes and returns tensors, in lists, tuples, named tuples and dicts as it likes.
@@ -71,11 +73,11 @@ def _name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", None) or repr(func)
 
 
-# ---- what goes in ----------------------------------------------------------------------------------------------------
+# ---- inputs ----------------------------------------------------------------------------------------------------------
 
 
 def _inputs(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any], list[int | None], Structure]:
-    """Return the leaves of the arguments, the dimension of the examples in each, and the structure."""
+    """Return the leaves of the arguments, the batch dimension of each, and the structure."""
     call = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if type(in_dims) is not int and not isinstance(in_dims, tuple):
         raise ValueError(
@@ -119,7 +121,7 @@ def _in_dim(leaf: Any, dim: Any, call: str) -> int | None:
 
 
 def _size(leaves: Sequence[Any], dims: Sequence[int | None]) -> int:
-    """Return the number of examples."""
+    """Return the batch size."""
     sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over, but every in_dim is None")
@@ -131,7 +133,7 @@ def _size(leaves: Sequence[Any], dims: Sequence[int | None]) -> int:
     return sizes[0]
 
 
-# ---- what comes out --------------------------------------------------------------------------------------------------
+# ---- outputs ---------------------------------------------------------------------------------------------------------
 
 
 def _check_out_dims(out_dims: Any, name: str) -> None:
@@ -159,7 +161,7 @@ def _out_dims(out_dims: Any, structure: Structure, name: str) -> list[Any]:
 
 
 def _unwrapped(result: Any, dim: int | None, level: VmapLevel, name: str) -> Any:
-    """Return an output with all examples along `dim`."""
+    """Return an output with its batch dimension at `dim`."""
     if not isinstance(result, Tensor):
         if dim is None:
             return result
@@ -177,7 +179,7 @@ def _unwrapped(result: Any, dim: int | None, level: VmapLevel, name: str) -> Any
 
 @contextmanager
 def _transforming() -> Generator[None]:
-    """Note that a function is being transformed, while inside (FT-07)."""
+    """Note, in a context manager, that a function is being transformed (FT-07)."""
     here = state.here
     outer = here.transforms
     here.transforms = (*outer, "vmap")
@@ -220,7 +222,7 @@ def _in_chunks(
     randomness: str,
     out_dims: Any,
 ) -> Any:
-    """Run some examples at a time, and join what comes out; what is drawn once for all is drawn alike each time."""
+    """Run the function on chunks of the batch, and join the outputs; with "same" randomness all chunks draw alike."""
     parts: list[list[Any]] = []
     out_structure = LEAF
     with drawn_alike(randomness == "same") as again:

@@ -1,7 +1,7 @@
 """raygrad: autograd graphs of PyTorch-style Functions over NumPy and CuPy arrays, run in process or on a Ray cluster.
 
-Rules of this file: the public names and where each lives; nothing is imported before it is asked for, so that
-`import raygrad` loads no room, no ray, no cupy, no torch and no jax.
+The table of public names and their modules. A name is imported when it is first used, so that `import raygrad` loads no
+room, no ray, no cupy, no torch and no jax.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ _INSTEAD = {
     "sparse_coo_tensor": "tensors are dense; a Function may hold a matrix of scipy.sparse (see docs/functions.md)",
     "special": "its functions are the package's own: raygrad.erf, raygrad.digamma, raygrad.xlogy, ...",
 }
-"""Names of PyTorch that are missing here: what there is for them."""
+"""Names of PyTorch that are missing here, with their replacements."""
 
 _SAID = frozenset("zeros_like ones_like full_like empty_like rand_like randn_like randperm".split())
-"""Functions, of those that are no ops, whose errors name the argument of a wrong type."""
+"""Functions outside of the op catalogue whose errors name the argument of the wrong type."""
 
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""

@@ -1,6 +1,6 @@
-"""Mixed precision, under PyTorch's names: `raygrad.amp` is what `torch.amp` is (LG-14).
+"""Mixed precision, `torch.amp`: `autocast`, and `custom_fwd` and `custom_bwd` for the methods of Functions (LG-14).
 
-Rules of this file: what decorates the methods of Functions; regions and casts are in the autograd room.
+Regions and casts of ops are in `autograd.dispatch.autocast`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Method = Callable[..., Any]
 
 
 def _check(device_type: Any) -> None:
-    """Check that a device is one that there is."""
+    """Raise unless a device type exists."""
     check_is_text(device_type)
     is_autocast_available(device_type)
 
 
 def _cast(value: Any, device_type: str, dtype: Any) -> Any:
-    """Return a value with the tensors in it in `dtype`, but those of whole or complex numbers and of float64."""
+    """Return a value with its floating tensors in `dtype`, except float64 ones."""
     if isinstance(value, Tensor):
         eligible = device_type == "cpu" and value.dtype.kind == "f" and value.dtype != float64
         return value.to(dtype) if eligible else value

@@ -1,6 +1,6 @@
-"""The functions of `torch.cuda` that say what is real here: which GPUs there are, their memory, and waiting for them.
+"""The functions of `torch.cuda` about GPUs: their number, memory and synchronisation.
 
-Rules of this file: each asks the backend that serves "cuda" (CuPy, or the stand-in); nothing is kept here.
+Each asks the backend that serves "cuda" (CuPy, or the simulated device); nothing is kept here.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Return the most bytes that arrays on a device held since `reset_peak_memory_stats`; with CuPy the most that its
-    pool held, which is no less."""
+    """Return the peak of bytes that arrays on a device held since `reset_peak_memory_stats`; with CuPy, the peak of its
+    pool, which is no less."""
     backend, index = _of(device)
     return backend.memory(index).peak
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Start the measurement of `max_memory_allocated` anew."""
+    """Restart the measurement of `max_memory_allocated`."""
     backend, index = _of(device)
     backend.reset_peak(index)
 

@@ -8,13 +8,13 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
         MissingDerivative (NotImplementedError)
         CheckpointError               a second run that did not what the first did
         GradcheckError                gradcheck found a derivative that is wrong
-        NoSingleValue                   a number or an array asked of a tensor inside vmap
-        LinAlgError                   a matrix that cannot be inverted or taken apart
+        NoSingleValue                   a number or an array requested of a tensor inside vmap
+        LinAlgError                   a matrix that cannot be inverted or factorised
       GraphError (RuntimeError)         a graph that cannot be recorded or run
         MissingKernel (NotImplementedError)  an operation that a dtype does not have
         ShapeError (RuntimeError)       operands that do not fit, found while recording
         DtypeError (TypeError)
-      ProtocolError (ValueError)        bytes that are not what they must be
+      ProtocolError (ValueError)        bytes that violate the protocol
       SchedulerError (RuntimeError)     the planner or the state machine
         PlanError (ValueError)          no worker can run a node
         InvalidTransition               a bug of ours: a segment got an event it cannot take
@@ -75,11 +75,12 @@ class GradcheckError(AutogradError):
 
 
 class NoSingleValue(AutogradError):
-    """A number or an array was asked of a tensor that stands for one example of many inside vmap."""
+    """A number or an array was requested of a batched tensor inside vmap."""
 
 
 class LinAlgError(AutogradError):
-    """A matrix that cannot be inverted or taken apart: singular, not positive definite, or too hard for LAPACK."""
+    """A matrix that cannot be inverted or factorised: singular, not positive definite, or without convergence in
+    LAPACK."""
 
 
 class GraphError(RaygradError, RuntimeError):
@@ -99,7 +100,7 @@ class DtypeError(RaygradError, TypeError):
 
 
 class ProtocolError(RaygradError, ValueError):
-    """Bytes or messages that are not what the protocol says."""
+    """Bytes or messages that violate the protocol."""
 
 
 class SchedulerError(RaygradError, RuntimeError):
@@ -130,7 +131,7 @@ class PlanError(SchedulerError, ValueError):
 
 
 class CostsError(SchedulerError, ValueError):
-    """A file of costs is none, is damaged, or is of another version."""
+    """A costs file that is invalid, damaged, or of another version."""
 
 
 class InvalidTransition(SchedulerError):
@@ -161,7 +162,7 @@ class NumericsError(ExecutionError):
 
 
 class NumericsWarning(RuntimeWarning):
-    """The same, where a session takes it."""
+    """A warning instead of `NumericsError`, in a session that accepts different bits."""
 
 
 class ImpureFunctionError(ExecutionError):
@@ -195,7 +196,7 @@ class WorkerLost(ExecutionError):
 
 
 class DroppedError(ExecutionError):
-    """The value read was dropped, because a failure reached the submission that makes it."""
+    """The value was dropped, because a failure reached the submission that makes it."""
 
 
 class WaitTimeout(ExecutionError, TimeoutError):
@@ -215,11 +216,11 @@ class BackendUnavailable(RaygradError, ImportError):
 
 
 class DeviceError(RaygradError, RuntimeError, ValueError):
-    """A name that is no device's, or a device that is not here; the message names what is."""
+    """A name that is not a device's, or a device that is missing; the message lists the available ones."""
 
 
 class OverBudget(ExecutionError, MemoryError):
-    """What a node read and made, by itself, holds more than the memory that its session gives a worker.
+    """A node whose inputs and outputs alone exceed the memory limit that the session gives a worker.
 
     Attributes: device (the memory: "cpu", "cuda:0"), limit, needed (bytes).
     """
@@ -238,4 +239,4 @@ class OverBudget(ExecutionError, MemoryError):
 
 
 class OutOfDeviceMemory(RaygradError, RuntimeError, MemoryError):
-    """A device has no memory left for what was to be made on it."""
+    """A device has too little memory left for a result."""

@@ -1,6 +1,6 @@
-"""The functions of `torch.fft` that the catalogue has.
+"""The public module `raygrad.fft`: the functions of `torch.fft`.
 
-Rules of this file: names alone; the functions stand in `raygrad.autograd.ops`, whose table FFT says which.
+A list of names; the functions are in `raygrad.autograd.ops`, whose table FFT lists them.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,6 @@
-"""Function transforms, under PyTorch's names: `raygrad.func` is what `torch.func` is.
+"""The public module `raygrad.func`: the function transforms of `torch.func` (grad, vjp, jvp, jacrev, hessian, vmap).
 
-Rules of this file: names only; the transforms are in the autograd room.
+A list of names; the transforms are in `raygrad.autograd.transforms` and `raygrad.autograd.vmap`.
 """
 
 from raygrad.autograd.transforms import grad as grad

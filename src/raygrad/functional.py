@@ -1,6 +1,7 @@
-"""Ready-made Functions.
+"""Ready-made Functions: `GradFactor`, which scales a gradient.
 
-Rules of this file: each class is an ordinary Function, as a user would write it, for use through `apply`.
+Each class is an ordinary Function, as a user would write it, for use through `apply`. Not to be mistaken for
+`raygrad.nn.functional` and `raygrad.autograd.functional`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class GradFactor(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keep the factor: a tensor as what is saved, a number as an attribute."""
+        """Save the factor: a tensor as a saved tensor, a number as an attribute."""
         _, factor = inputs
         if isinstance(factor, Tensor):
             ctx.save_for_backward(factor)
@@ -54,7 +55,7 @@ class GradFactor(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, Any]:
-        """Return the same of the whole batch; a factor of each example is laid out beside its example."""
+        """Return the batched result and its out_dim; a batched factor is reshaped to broadcast over its examples."""
         x, factor = args
         where, of_factor = in_dims
         if of_factor is None:

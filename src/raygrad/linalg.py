@@ -1,6 +1,6 @@
-"""The functions of `torch.linalg` that the catalogue has.
+"""The public module `raygrad.linalg`: the functions of `torch.linalg`.
 
-Rules of this file: names alone; the functions stand in `raygrad.autograd.ops`, whose table LINALG says which.
+A list of names; the functions are in `raygrad.autograd.ops`, whose table LINALG lists them.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -99,13 +99,13 @@ def test_who_seeds_the_generator_waits_for_the_others_and_they_for_it() -> None:
     inside, go = threading.Event(), threading.Event()
 
     def beside() -> None:
-        with draws.beside_others(), draws.beside_others():
+        with draws.shared(), draws.shared():
             inside.set()
             go.wait(10)
             order.append("beside")
 
     def alone() -> None:
-        with draws.alone():
+        with draws.exclusive():
             order.append("alone")
 
     first, second = threading.Thread(target=beside), threading.Thread(target=alone)

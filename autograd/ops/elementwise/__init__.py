@@ -1,4 +1,4 @@
-"""Elementwise ops: arithmetic, comparison, special functions and activations.
+"""Elementwise ops: arithmetic, comparison, complex numbers, rounding, and special functions, as `raygrad.<name>`.
 
-Each file declares ops with kernels, shape rules and derivatives.
+Each file declares ops with kernels, shape rules and derivatives. Activations of networks are in `neural`.
 """

@@ -1,4 +1,7 @@
-"""Arithmetic of two operands: tensors with tensors, or with Python numbers."""
+"""Elementwise arithmetic of two operands: add, mul, div, remainder, pow, maximum, clamp, atan2, lerp, with derivatives.
+
+Operands are tensors, or a tensor and a Python number.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ PUBLIC = """
 
 
 def _no_bool_among(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Check that nothing is subtracted from bools, and no bools from anything."""
+    """Refuse bools as operands of a subtraction."""
     if dtype.kind == "b":
         raise AutogradError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. "
@@ -55,7 +58,7 @@ def _div_backward(ctx: Any, g: Any) -> Any:
 
 
 _CROSSED = {"a": "b", "b": "a"}
-"""Each factor is needed for the gradient of the other."""
+"""The operand that each operand's gradient needs."""
 
 _ADD = define(
     "add",
@@ -257,7 +260,7 @@ def _pow_base(a: Any, b: Any, g: Any) -> Any:
 
 
 def _is_no_root(exponent: Any) -> Any:
-    """Tell where a power of zero is one of an exponent that is real and not negative: its slope there is 0."""
+    """Tell where an exponent is real and not negative, so that the slope of 0 ** exponent with respect to it is 0."""
     if not hasattr(exponent, "dtype") or exponent.dtype.kind != "c":
         return exponent >= 0
     return (exponent.imag == 0) & (exponent.real >= 0)
@@ -274,7 +277,7 @@ def _pow_exponent(a: Any, b: Any, out: Any, g: Any) -> Any:
 
 
 def _no_power_of_bools(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Check that bools are not raised to powers by bools; by the number True they stay as they are."""
+    """Refuse powers of bools by bools; the exponent True leaves them unchanged."""
     if operands[1] is not True:
         no_bools(name, operands, dtype)
 
@@ -297,7 +300,7 @@ def pow(input: Any, exponent: Any) -> Any:
     return call_few(_POW, input, exponent)
 
 
-# ---- the greater, the smaller ----------------------------------------------------------------------------------------
+# ---- maximum, minimum, clamp -----------------------------------------------------------------------------------------
 
 
 def _maximum_backward(ctx: Any, g: Any) -> Any:
@@ -373,7 +376,7 @@ minimum = binary_function(
 
 
 def _of_clamp(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Check that real numbers are limited, and bools not by numbers; by bools they are, as by `maximum`."""
+    """Refuse complex operands of clamp, and bools limited by numbers; by bools they are limited as by `maximum`."""
     bounded = any(hasattr(bound, "dtype") for bound in operands[1:])
     (no_complex if bounded else real_numbers)(name, operands, dtype)
 
@@ -406,7 +409,7 @@ def clamp_max(input: Any, max: Any) -> Any:
     return clamp(input, None, max)
 
 
-# ---- of two, with a derivative in both -------------------------------------------------------------------------------
+# ---- atan2, logaddexp, hypot -----------------------------------------------------------------------------------------
 
 
 def _atan2_backward(ctx: Any, g: Any) -> Any:
@@ -471,7 +474,7 @@ hypot = binary_function(
 )
 
 
-# ---- made of others --------------------------------------------------------------------------------------------------
+# ---- compositions ----------------------------------------------------------------------------------------------------
 
 
 def lerp(input: Any, end: Any, weight: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Comparisons, logic, and choosing between values by a mask."""
+"""Elementwise comparison, logical and bitwise ops, and selection by a mask: eq, isnan, logical_and, where, masked_fill.
+
+Their results are bools, or, of a selection, elements of the operands with their gradient.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ bitwise_not = unary_function(
 )
 
 
-# ---- choosing --------------------------------------------------------------------------------------------------------
+# ---- selection -------------------------------------------------------------------------------------------------------
 
 
 def _where(condition: Any, a: Any, b: Any, dtype: str | None) -> Any:
@@ -135,7 +138,7 @@ def _keep_backward(ctx: Any, g: Any) -> Any:
 
 _WHERE = define("where", ("condition", "a", "b"), _where, _where_infer, _where_backward, saves="condition")
 _WHERE_MEETS = Op("where", ("a", "b"), promotes="arith")
-"""How the two values of `where` meet; the condition stays out of it."""
+"""The promotion of the two values of `where`; the condition takes no part in it."""
 _KEEP = define("keep", ("a", "mask"), _keep, _keep_infer, _keep_backward, saves="mask")
 
 
@@ -171,7 +174,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 
 def keep(input: Any, mask: Any) -> Any:
-    """Return `input` where `mask` holds, zero elsewhere, whatever stands there."""
+    """Return `input` where `mask` holds, zero elsewhere, even for NaN and infinities."""
     return call_few(_KEEP, input, mask)
 
 

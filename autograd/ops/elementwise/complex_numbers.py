@@ -1,4 +1,7 @@
-"""Complex numbers: their parts, their size and direction, and how they are made of two real numbers."""
+"""Complex numbers: real and imaginary part, conjugate, `complex`, `view_as_real`, `view_as_complex`.
+
+Other elementwise ops take complex operands themselves; angle and polar are in `pointwise`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def _imag_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 
 def _imag_backward(ctx: Any, g: Any) -> Any:
-    """By its parts: a product with the imaginary unit would make NaN of infinity."""
+    """The gradient by its parts: a product with the imaginary unit would make NaN of infinity."""
     return complex(zeros_as(g), g)
 
 
@@ -54,7 +57,7 @@ _CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conjugated(g), 
 
 
 def real(input: Any) -> Any:
-    """Return the real part; what is real as it is."""
+    """Return the real part; real tensors unchanged."""
     return call_few(_REAL, input) if input.dtype.kind == "c" else input
 
 
@@ -66,7 +69,7 @@ def imag(input: Any) -> Any:
 
 
 def conj(input: Any) -> Any:
-    """Return the complex conjugate; what is real as it is."""
+    """Return the complex conjugate; real tensors unchanged."""
     return call_few(_CONJ, input) if input.dtype.kind == "c" else input
 
 
@@ -115,13 +118,13 @@ def view_as_complex(input: Any) -> Any:
 
 
 def resolve_conj(input: Any) -> Any:
-    """Return `input`: no tensor here waits for its conjugation."""
+    """Return `input`: conjugation is never lazy here."""
     check_operand("resolve_conj", input)
     return input
 
 
 def resolve_neg(input: Any) -> Any:
-    """Return `input`: no tensor here waits for its negation."""
+    """Return `input`: negation is never lazy here."""
     check_operand("resolve_neg", input)
     return input
 

@@ -1,6 +1,6 @@
-"""The error function, what is left of it to 1, and its inverse.
+"""The error functions erf, erfc and erfinv, with kernels in NumPy and derivatives.
 
-Rules of this file: no dependency but NumPy and the standard library, which is asked for what it has element by element.
+They depend on NumPy and the standard library alone; erfc is taken from `math`, element by element.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ erf = unary_function(
 )
 
 
-# ---- what is left of it, and its inverse -----------------------------------------------------------------------------
+# ---- the complement and the inverse ----------------------------------------------------------------------------------
 
 
 def _erfc_backward(ctx: Any, g: Any) -> Any:

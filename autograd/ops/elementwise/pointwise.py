@@ -1,4 +1,8 @@
-"""Elementwise functions made of others, and the few beside them that need a rule of their own."""
+"""Further elementwise functions, most of them composed of other ops: exp2, frac, logit, nan_to_num, xlogy, fmax,
+isclose.
+
+The ops of one operand with a kernel of NumPy's are in `unary`, those of two operands in `arithmetic`.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,11 @@ PUBLIC = """
     logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
 """.split()
 
-# ---- of one operand --------------------------------------------------------------------------------------------------
+# ---- one operand -----------------------------------------------------------------------------------------------------
 
 
 def positive(input: Any) -> Any:
-    """Return `input` as it is; that of bools is an error."""
+    """Return `input` unchanged; bools are refused."""
     if input.dtype.kind == "b":
         raise AutogradError("positive: the `+` of a bool tensor is not supported; convert it to an integer first")
     return input
@@ -67,7 +71,7 @@ def rad2deg(input: Any) -> Any:
 
 @takes(real_floats)
 def frac(input: Any) -> Any:
-    """Return what is behind the point, with the sign of `input`."""
+    """Return the fractional part, with the sign of `input`."""
     return sub(input, trunc(input))
 
 
@@ -121,7 +125,7 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
     return where(isposinf(input), top, where(isneginf(input), bottom, out))
 
 
-# ---- of two operands -------------------------------------------------------------------------------------------------
+# ---- two operands ----------------------------------------------------------------------------------------------------
 
 
 def _copysign_backward(ctx: Any, g: Any) -> Any:
@@ -231,7 +235,7 @@ def float_power(input: Any, exponent: Any) -> Any:
     return pow(*wide)
 
 
-# ---- questions -------------------------------------------------------------------------------------------------------
+# ---- predicates ------------------------------------------------------------------------------------------------------
 
 signbit = unary_function(
     define("signbit", ("a",), np.signbit, infer_comparison("signbit"), promotes="arith", admits=no_complex),

@@ -1,4 +1,8 @@
-"""Questions about tensors, and elementwise functions of integers and of neighbouring numbers: none has a derivative."""
+"""Predicates of tensors (equal, numel, is_nonzero, is_floating_point) and elementwise functions without derivative: bit
+shifts, heaviside, nextafter.
+
+Elementwise comparisons are in `compare`.
+"""
 
 from __future__ import annotations
 

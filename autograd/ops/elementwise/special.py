@@ -1,7 +1,7 @@
-"""The gamma function's kin.
+"""The gamma functions: lgamma, digamma, polygamma, mvlgamma.
 
-Rules of this file: no dependency but NumPy and the standard library. What `math` knows is taken from there element by
-element, which is slow and right to the last bits; the rest is computed on whole arrays.
+They depend on NumPy and the standard library alone. lgamma is taken from `math` element by element, which is slow and
+precise to the last bits; the others are computed on whole arrays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 """The Bernoulli numbers B2, B4, ... of the asymptotic series below."""
 
 _FAR = 10.0
-"""From where on the asymptotic series are precise."""
+"""The argument above which the asymptotic series are precise."""
 
 
 def _lgamma_of(x: float) -> float:

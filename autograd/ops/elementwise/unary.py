@@ -1,6 +1,7 @@
-"""Elementwise functions of one operand: a table of kernels and rules, then the functions.
+"""Elementwise functions of one operand: exp, log, sin, tanh, sqrt, abs, sigmoid, relu, round; a table of kernels and
+vjp rules.
 
-Rules of this file: a rule keeps the operand or the output, whichever alone is enough.
+A rule saves the operand or the result, whichever alone is enough.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Rule = Callable[[Any, Any], Any]
 
 LN2, LN10 = math.log(2.0), math.log(10.0)
 
-# ---- kernels and shape rules that NumPy has not ----------------------------------------------------------------------
+# ---- kernels and shape rules without NumPy's own ---------------------------------------------------------------------
 
 
 def _infer_neg(params: tuple[Any, ...], a: Any) -> Any:
@@ -44,7 +45,7 @@ def _infer_neg(params: tuple[Any, ...], a: Any) -> Any:
 
 
 def _rounded(kernel: Any) -> Any:
-    """Return a kernel that leaves integers and bools as they are."""
+    """Return a kernel that leaves integers and bools unchanged."""
 
     def rounded(a: Any) -> Any:
         return a.copy() if a.dtype.kind in "iub" else kernel(a)
@@ -88,11 +89,11 @@ def _sign(a: Any) -> Any:
     return a.copy() if a.dtype.kind == "b" else np.sign(a)
 
 
-# ---- rules -----------------------------------------------------------------------------------------------------------
+# ---- vjp rules -------------------------------------------------------------------------------------------------------
 
 
 class _Tensors:
-    """The functions that rules use, of tensors; of bare arrays NumPy's own have the same names."""
+    """NumPy's names for the functions of tensors that rules use; for bare arrays the rules use NumPy itself."""
 
     cos: Any
     sin: Any
@@ -102,7 +103,8 @@ class _Tensors:
 
 
 def _linear(of: Callable[[Any, Any], Any]) -> Rule:
-    """Return the rule `g * conj(of(functions, residual))`, the functions being NumPy's for arrays, else ours."""
+    """Return the vjp rule `g * conj(of(functions, residual))`, with NumPy's functions for arrays and ours for
+    tensors."""
 
     def backward(ctx: Any, g: Any) -> Any:
         kept = ctx.saved_tensors[0]
@@ -113,7 +115,7 @@ def _linear(of: Callable[[Any, Any], Any]) -> Rule:
 
 
 def _over(of: Callable[[Any], Any]) -> Rule:
-    """Return the rule `g / conj(of(residual))`."""
+    """Return the vjp rule `g / conj(of(residual))`."""
 
     def backward(ctx: Any, g: Any) -> Any:
         divisor = of(ctx.saved_tensors[0])
@@ -174,12 +176,12 @@ def _unary(
 
 
 def _rounding(name: str, kernel: Any) -> Op:
-    """Define an op that makes whole numbers of real ones."""
+    """Define an op that rounds real numbers, and return its function."""
     return define(name, ("a",), kernel, infer_same, _to_zero, saves="none", promotes="arith", admits=real_numbers)
 
 
 def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a", *, doc: str) -> OfOne:
-    """Define an op that is computed in floating point, whatever it is given, and return its function."""
+    """Define an op that is computed in floating point for any dtype, and return its function."""
     return _unary(name, quiet(kernel), backward, saves, promotes="float", doc=doc)
 
 
@@ -269,7 +271,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     return call(_ROUND, (input,), (int(decimals),))
 
 
-# ---- signs -------------------------------------------------------------------------------------------------
+# ---- signs -----------------------------------------------------------------------------------------------------------
 
 
 def sign(input: Any) -> Any:

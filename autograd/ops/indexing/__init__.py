@@ -1,4 +1,4 @@
-"""Ops that select elements: indices, gathers, masks, sorting, scans and interpolation.
+"""Indexing ops: `x[...]`, gather and scatter, masked selection, distinct elements.
 
-Each file declares ops with kernels, shape rules and derivatives.
+Each file declares ops with kernels, shape rules and derivatives. Sorting and cumulative ops are in `reduction`.
 """

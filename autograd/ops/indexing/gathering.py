@@ -1,4 +1,7 @@
-"""Ops that take elements, or put them, by an index tensor along one dimension."""
+"""Gather and scatter along one dimension: gather, scatter, scatter_add, index_select, index_add, take_along_dim.
+
+Indexing by brackets is in `indexing`, selection by masks and `scatter_reduce` in `selecting`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 
 def grid_of(index: Any, axis: int) -> tuple[Any, ...]:
-    """Return the NumPy index that `gather` takes: `index` along `axis`, its own place along the others."""
+    """Return the NumPy index of `gather`: `index` along `axis`, the own position along the others."""
     out: list[Any] = []
     for d in range(index.ndim):
         shape = [1] * index.ndim

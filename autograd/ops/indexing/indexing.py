@@ -1,6 +1,6 @@
-"""Indexing: `x[...]`, `x[...] = y`, and ops that take elements by index tensors.
+"""Indexing by brackets: `x[...]`, `x[...] = y`, and ops that read or write elements by several index tensors.
 
-An index is taken apart in two: a *basic* part (integers, slices, None, Ellipsis), which gives a view and travels as a
+An index is split in two: a *basic* part (integers, slices, None, Ellipsis), which gives a view and travels as a
 constant of plain numbers, so that moving a slice makes no new plan (H9); then an *advanced* part, index tensors along
 some axes of that view. PyTorch applies them in this order, too; NumPy treats integers beside tensors differently.
 """
@@ -32,7 +32,7 @@ PUBLIC = "getitem".split()
 Basic = tuple[Any, ...]
 """A normalised basic index: per entry an integer, (start, stop, step), or None for a new dimension."""
 
-# ---- taking an index apart -------------------------------------------------------------------------------------------
+# ---- splitting an index ----------------------------------------------------------------------------------------------
 
 
 def _is_values(entry: Any) -> bool:
@@ -40,7 +40,7 @@ def _is_values(entry: Any) -> bool:
 
 
 def take_apart(index: Any, shape: Shape) -> tuple[Basic, dict[int, Any]]:
-    """Return the basic part of an index into `shape`, and the index tensors by axis of what that part gives.
+    """Return the basic part of an index into `shape`, and the index tensors by axis of that part's result.
 
     Raises:
         IndexError: too many indices, an integer out of bounds, something that is no index.
@@ -101,7 +101,7 @@ def _index_values(entry: Any) -> Any:
 
 
 def _width(entry: Any) -> int:
-    """Return how many dimensions an entry uses up."""
+    """Return the number of dimensions that an entry consumes."""
     if entry is None or entry is Ellipsis:
         return 0
     return entry.ndim if isinstance(entry, Tensor) and entry.dtype.kind == "b" else 1
@@ -146,7 +146,7 @@ def _as_index(basic: Basic) -> tuple[Any, ...]:
 
 
 def is_whole(basic: Basic, shape: Shape) -> bool:
-    """Tell whether a basic index names all of a tensor of a shape, as it is."""
+    """Tell whether a basic index selects a whole tensor of a shape, in order."""
     return basic == tuple([(0, extent, 1) for extent in shape])
 
 
@@ -258,12 +258,12 @@ def _check_value(given: Shape, region: Shape) -> None:
 
 
 def zeros_around(input: Any, place: Basic, shape: Shape) -> Any:
-    """Return zeros of `shape` with `input` in the region that a basic index names."""
+    """Return zeros of `shape` with `input` in the region of a basic index."""
     return call(_GETITEM_GRAD, (input, place), (tuple(shape),))
 
 
 def put_region(input: Any, value: Any, place: Basic) -> Any:
-    """Return a copy of `input` with `value` in the region that a basic index names."""
+    """Return a copy of `input` with `value` in the region of a basic index."""
     return call(_SETITEM, (input, value, place))
 
 
@@ -273,7 +273,7 @@ _SETITEM = define("setitem", ("a", "value", "index"), _setitem, _setitem_infer, 
 
 
 def _at(rows: Any, axes: Shape, ndim: int) -> tuple[Any, ...]:
-    """Return the NumPy index that takes `rows` along `axes`."""
+    """Return the NumPy index with `rows` along `axes`."""
     out: list[Any] = [slice(None)] * ndim
     for row, axis in zip(rows, axes, strict=True):
         out[axis] = row
@@ -302,7 +302,7 @@ def _index_infer(params: tuple[Any, ...], a: Any, rows: Any) -> Any:
 
 
 def _indexed_shape(shape: Shape, picked: Shape, axes: Shape) -> Shape:
-    """Return the shape of the result: what is picked stands where adjacent axes stood, else in front."""
+    """Return the shape of the result: the picked dimensions stand in place of adjacent axes, else in front."""
     if math.prod(picked) and any(not shape[axis] for axis in axes):
         raise IndexError("index is out of bounds for dimension with size 0")
     rest = [extent for axis, extent in enumerate(shape) if axis not in axes]
@@ -356,7 +356,7 @@ INDEX_PUT = define("index_put", ("a", "value", "rows"), _index_put, _index_put_i
 
 
 def _placed(value: Any, input: Any) -> Any:
-    """Return an index or a value where `input` is: as in PyTorch those of the host may be used with any device."""
+    """Return an index or a value on the device of `input`; as in PyTorch, those on the host work with any device."""
     if not isinstance(value, Tensor) or not isinstance(input, Tensor):
         return value
     return value if value.device.type != "cpu" else to_device(value, input.device)
@@ -420,7 +420,7 @@ def _check_same(input: Any, value: Any, advanced: dict[int, Any]) -> None:
 
 
 def _fitting(value: Any, region: Shape) -> Any:
-    """Return a value without the leading ones that the region has not."""
+    """Return a value without the leading dimensions that the region lacks."""
     if isinstance(value, Tensor):
         _check_value(value.shape, region)
         if value.ndim > len(region):
@@ -429,7 +429,7 @@ def _fitting(value: Any, region: Shape) -> Any:
 
 
 def write_item(array: Any, index: Any, value: Any) -> None:
-    """Write into an array what `with_item` would put there."""
+    """Write a value into an array, as `with_item` does for tensors."""
     basic, advanced = take_apart(index, array.shape)
     if advanced:
         if isinstance(value, Tensor) and value.dtype != array.dtype:
@@ -445,7 +445,7 @@ def write_item(array: Any, index: Any, value: Any) -> None:
 
 
 def _bare(value: Any, region: Shape, array: Any) -> Any:
-    """Return what is written to a region of an array, as numbers or an array of its device."""
+    """Return a value for writing to a region of an array, as numbers or an array of its device."""
     if isinstance(value, bool | int | float | complex):
         return value
     data: Any = move_array(as_kernel_result(value.read() if isinstance(value, Tensor) else value), device_of(array))

@@ -1,4 +1,8 @@
-"""Ops that take or put elements by masks, by index tensors along a dimension, or in a part of a tensor."""
+"""Selection and assignment by masks, index vectors and regions: masked_select, index_copy, index_put, take,
+select_scatter, scatter_reduce.
+
+Most are composed of the ops in `indexing` and `gathering`.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +92,7 @@ def take_along_axis(input: Any, indices: Any, axis: int = -1) -> Any:
     return take_along_dim(input, indices, axis)
 
 
-# ---- a part ----------------------------------------------------------------------------------------------------------
+# ---- regions ---------------------------------------------------------------------------------------------------------
 
 
 def _part(input: Any, axis: int, entry: Any) -> tuple[Any, ...]:
@@ -112,7 +116,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     return put_diagonal(input, src, offset, axis_of(dim1, input.ndim), axis_of(dim2, input.ndim))
 
 
-# ---- several elements into one ---------------------------------------------------------------------------------------
+# ---- scatter with reduction ------------------------------------------------------------------------------------------
 
 _INTO = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
@@ -137,7 +141,7 @@ def _scatter_reduce_infer(params: tuple[Any, ...], a: Any, index: Any, source: A
 
 
 def _scatter_reduce_backward(ctx: Any, g: Any) -> Any:
-    """Of extremes, equal ones share; of a product with one zero, that zero gets the product of the others."""
+    """Equal extremes share the gradient; of a product with one zero, that zero gets the product of the others."""
     a, index, source, out = ctx.saved_tensors
     axis, kind = ctx.params
     if kind == "prod":

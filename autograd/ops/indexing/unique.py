@@ -1,7 +1,6 @@
-"""Which elements, or slices, there are: how many of each, and where.
+"""Distinct elements and counts: unique, unique_consecutive, isin, bincount.
 
-Rules of this file: made of ops alone. How many there are is known to their values only: a session waits for it. None
-of them carries a gradient, as in PyTorch.
+Composed of other ops. Their number depends on values, so a session waits for it; they carry no gradient, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _ROW_ORDER = define("row_order", ("a",), _row_order, _row_order_infer, host_only
 
 
 def _differs_from_previous(rows: Any) -> Any:
-    """Return where a row differs from the one before it; the first does."""
+    """Return where a row differs from the one before it; True for the first."""
     differ = rows[1:] != rows[:-1]
     differ = _any(reshape(differ, (differ.shape[0], -1)), 1) if differ.ndim > 1 else differ
     first = zeros_as(to_dtype(reshape(rows, (rows.shape[0], -1))[:1, 0], np.int64)) == 0
@@ -48,8 +47,7 @@ def _differs_from_previous(rows: Any) -> Any:
 
 
 def _counted(rows: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
-    """Return the rows that differ from their neighbour before, the number of its like for each, and how many of each
-    there are."""
+    """Return the rows that differ from the row before, the group number of each row, and the size of each group."""
     if not rows.shape[0]:
         empty = zeros_as(order)
         return rows, reshape(empty, shape), empty

@@ -1,4 +1,5 @@
-"""Ops that rearrange elements: shapes, joins, diagonals, strides, windows, padding, moves between devices.
+"""Layout ops, which move elements or view them differently: shapes, joins, diagonals, strides, windows, padding,
+devices.
 
 Each file declares ops with kernels, shape rules and derivatives.
 """

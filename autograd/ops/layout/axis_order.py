@@ -1,4 +1,7 @@
-"""Ops of the engine itself: dtype conversion, seeds, and the axis order of a leaf's gradient."""
+"""Dtype conversion, constant tensors, and the axis order in memory of a leaf's gradient: ops of the engine itself.
+
+Users reach `to_dtype` through `Tensor.to`; the engine and derivatives call the others.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +58,12 @@ _FULL.result_device = lambda params: params[3] if len(params) > 3 else "cpu"
 
 
 def zeros_apart(gradient: Any) -> Any:
-    """Return a gradient of zero that hangs on nothing: there is nothing to differentiate again."""
+    """Return a zero gradient without history: there is nothing to differentiate again."""
     return zeros_as(gradient.detach() if hasattr(gradient, "grad_fn") else gradient)
 
 
 def zeros_as(input: Any) -> Any:
-    """Return zeros of `input`'s shape and dtype, with a gradient of zero."""
+    """Return zeros of `input`'s shape and dtype; their gradient is zero."""
     return call_few(_ZEROS_AS, input)
 
 
@@ -70,7 +73,7 @@ def to_dtype(input: Any, dtype: Any) -> Any:
 
 
 def in_order_data(data: Data, order: tuple[int, ...], recorder: Recorder) -> Pending:
-    """Record the conversion of a gradient to its leaf's axis order (EN-32)."""
+    """Record the conversion of a gradient to the axis order of its leaf (EN-32)."""
     return recorder.op(_IN_ORDER, (data,), (order,))[0]
 
 
@@ -94,6 +97,6 @@ def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None, devic
 
 
 def full_on(recorder: Recorder, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Pending:
-    """Record a value of one number, made on a device."""
+    """Record a constant tensor, made on a device."""
     params: tuple[Any, ...] = (tuple(shape), value, np.dtype(dtype).name)
     return recorder.op(_FULL, (), params if device is CPU else (*params, str(device)))[0]

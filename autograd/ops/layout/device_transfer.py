@@ -1,7 +1,6 @@
-"""Moving a tensor to another device: an op like others, whose derivative moves the gradient back.
+"""The op that moves a tensor to another device, `to_device`; its derivative moves the gradient back.
 
-Rules of this file: the one op whose operand and result are on two devices. Where nothing is to be moved there is no
-op: the functions return what they were given.
+The one op whose operand and result are on two devices. Where nothing is to be moved, its operand is returned.
 """
 
 from __future__ import annotations

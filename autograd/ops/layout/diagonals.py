@@ -1,4 +1,7 @@
-"""Diagonals, triangles and borders of tensors."""
+"""Diagonals and triangles: diagonal, diag, tril, triu, and writing to a diagonal.
+
+diag_embed, diagflat and the indices of triangles are in `rearranging`.
+"""
 
 from __future__ import annotations
 

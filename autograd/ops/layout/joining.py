@@ -1,4 +1,8 @@
-"""Putting tensors together, taking them apart, and repeating them."""
+"""Joining, splitting and repeating of tensors: cat, stack, split, chunk, unbind, narrow, select, tile,
+repeat_interleave.
+
+dstack, column_stack, tensor_split and the like, which are composed of these, are in `rearranging`.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,11 @@ def _along(axis: int, part: Any) -> tuple[Any, ...]:
     return (*[slice(None)] * axis, part)
 
 
-# ---- together --------------------------------------------------------------------------------------------------------
+# ---- joining ---------------------------------------------------------------------------------------------------------
 
 
 def _counts(shapes: Sequence[Any]) -> list[bool]:
-    """Return which operands count: PyTorch skips empty vectors whatever the dimensions of the others."""
+    """Return which operands are joined: PyTorch skips empty vectors, whatever the dimensions of the others."""
     skipping = any(len(shape) != 1 for shape in shapes)
     return [not (skipping and shape == (0,)) for shape in shapes]
 
@@ -147,7 +151,7 @@ def hstack(tensors: Sequence[Any]) -> Any:
     return cat(given, 0 if given and given[0].ndim == 1 else 1)
 
 
-# ---- apart -----------------------------------------------------------------------------------------------------------
+# ---- splitting -------------------------------------------------------------------------------------------------------
 
 
 def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
@@ -172,7 +176,7 @@ def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0)
 
 
 def split_by_sizes(input: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
-    """Return the slices of the given sizes along an axis: as if each was taken by itself."""
+    """Return the slices of the given sizes along an axis, each as an op of its own."""
     out: list[Any] = []
     start = 0
     for size in sizes:
@@ -220,7 +224,7 @@ def select(input: Any, dim: int, index: int) -> Any:
     return input[_along(axis_of(dim, input.ndim), int(index))]
 
 
-# ---- repeated --------------------------------------------------------------------------------------------------------
+# ---- repeating -------------------------------------------------------------------------------------------------------
 
 
 def tile(input: Any, *dims: Any) -> Any:
@@ -252,5 +256,5 @@ def repeat_interleave(input: Any, repeats: int, dim: int | None = None) -> Any:
 
 
 def _copied(repeated: Any) -> Any:
-    """Return what was repeated, or a copy if it is a view: where nothing is repeated, or only what has one element."""
+    """Return a repeated tensor, or a copy if it is a view since nothing was repeated."""
     return repeated if getattr(repeated, "_base", None) is None else dense_copy(repeated)

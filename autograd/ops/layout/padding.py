@@ -1,4 +1,7 @@
-"""Borders around tensors: of one number, or of the tensor's own elements."""
+"""`pad`: constant, reflected, replicated and circular padding of tensors.
+
+Composed of other ops. Convolutions and pooling pad their own inputs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Tensors turned, put on grids and diagonals, taken apart evenly, and given more dimensions: all made of other ops."""
+"""Layout functions composed of other ops: flips and rotations, atleast_nd, further joins and splits, grids, kron,
+vander, diag_embed.
+
+They have no kernels and no derivatives of their own.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ PUBLIC = """
     tril_indices triu_indices vander vsplit
 """.split()
 
-# ---- turned ----------------------------------------------------------------------------------------------------------
+# ---- flips and rotations ---------------------------------------------------------------------------------------------
 
 
 def fliplr(input: Any) -> Any:
@@ -46,7 +50,7 @@ def flipud(input: Any) -> Any:
 
 
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
-    """Return `input` turned by `k` times 90 degrees in the plane of two dimensions, from the first to the second."""
+    """Return `input` rotated by `k` times 90 degrees in the plane of two dimensions, from the first to the second."""
     if len(dims) != 2 or input.ndim < 2:
         raise AutogradError(f"expected total rotation dims == 2 and at least 2 dimensions, got {len(dims)}")
     first, second = (axis_of(d, input.ndim) for d in dims)
@@ -105,7 +109,7 @@ def atleast_3d(*tensors: Any) -> Any:
     return _each(_at_least_3d, tensors)
 
 
-# ---- together --------------------------------------------------------------------------------------------------------
+# ---- joining ---------------------------------------------------------------------------------------------------------
 
 row_stack = vstack
 
@@ -134,7 +138,7 @@ def block_diag(*tensors: Any) -> Any:
     return out
 
 
-# ---- apart -----------------------------------------------------------------------------------------------------------
+# ---- splitting -------------------------------------------------------------------------------------------------------
 
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
@@ -222,8 +226,8 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     return reshape(index_select(input, 0, _constant(places.reshape(-1), input)), places.shape)
 
 
-def _constant(array: Any, beside: Any) -> Any:
-    return Tensor.made(array) if isinstance(beside, Tensor) else array
+def _constant(array: Any, like: Any) -> Any:
+    return Tensor.made(array) if isinstance(like, Tensor) else array
 
 
 def kron(input: Any, other: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Ops that move elements or look at them in another shape. Views where NumPy gives views."""
+"""Shape ops: reshape, view, squeeze, transpose, permute, expand, clone, contiguous, flip, roll. Views where NumPy gives
+views.
+
+Joins and splits are in `joining`, views by strides in `striding`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ PUBLIC = """
 
 
 def infer_size(shape: Sequence[int], size: int) -> Shape:
-    """Return a shape with its one -1 worked out.
+    """Return a shape with its -1 inferred.
 
     Raises:
         ShapeError: it does not hold `size` elements.
@@ -217,7 +221,7 @@ def permute(input: Any, dims: Sequence[int]) -> Any:
 
 
 def t(input: Any) -> Any:
-    """Return a matrix transposed; what has fewer dimensions as it is."""
+    """Return a matrix transposed; tensors of fewer dimensions unchanged."""
     if input.ndim > 2:
         raise AutogradError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return transpose(input, 0, 1) if input.ndim == 2 else permute(input, range(input.ndim))
@@ -245,7 +249,7 @@ moveaxis = movedim
 
 
 def _expand(a: Any, shape: Shape) -> Any:
-    """Return a view with zero strides along what is expanded, read-only if any is; NumPy's own function for it is
+    """Return a view with zero strides along expanded dimensions, read-only if there are any; NumPy's own function is
     slow."""
     if type(a) is not np.ndarray:
         if is_device_array(a):

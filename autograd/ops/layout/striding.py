@@ -1,7 +1,7 @@
-"""Views that look at the bytes of a tensor in another way: by strides of their own, or in another dtype.
+"""Views by strides or dtype: `as_strided`, `view(dtype)`, and writing to such views.
 
-Rules of this file: strides are given as those of memory and become places among a tensor's elements at once, which hold
-wherever its value travels (H1); what lies outside of the tensor is not looked at.
+Strides are given as those of memory, and become positions among a tensor's elements at once; these hold wherever its
+value travels (H1). What lies outside of the tensor is out of reach.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _as_strided_backward(ctx: Any, g: Any) -> Any:
 
 
 def _as_strided_grad(g: Any, shape: Shape, strides: Shape, offset: int, order: Shape, whole: Shape) -> Any:
-    """Add each element to where it was taken from."""
+    """Add each element to its source."""
     xp = space_of(g)
     out = xp.zeros(math.prod(whole), g.dtype)
     xp.add.at(out, element_numbers(shape, strides, offset, xp), g)
@@ -63,7 +63,7 @@ def _put_strided_backward(ctx: Any, g: Any) -> Any:
 
 
 def _back_in_order(flat: Any, shape: Shape, order: Shape) -> Any:
-    """Return elements that were counted with their axes in some order in the shape that they had."""
+    """Return elements that were flattened in another axis order in their original shape."""
     return flat.reshape([shape[axis] for axis in order]).transpose([order.index(axis) for axis in range(len(order))])
 
 
@@ -106,8 +106,8 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
 
 
 def _strides_in_elements(tensor: Any) -> Shape:
-    """Return how far the elements of a tensor lie apart; a value may be waited for. Under `vmap` an example is counted
-    row by row, wherever the examples stand."""
+    """Return the strides of a tensor, in elements; wait for a pending value. Under `vmap`, one example is counted in C
+    order, wherever its elements are."""
     if type(tensor._data) is Batched:
         return tuple([math.prod(tensor.shape[axis + 1 :]) for axis in range(tensor.ndim)])
     own = strides_of(tensor, wait=True)
@@ -127,12 +127,12 @@ def _outside(input: Any, shape: Shape, steps: Shape, offset: int) -> str:
 
 
 def placed(input: Any, shape: Shape, strides: Shape, offset: int, order: Shape) -> Any:
-    """Return the view of a place in a tensor whose elements are counted with its axes in an order."""
+    """Return the view of a strided region of a tensor whose elements are counted in an axis order."""
     return call(_AS_STRIDED, (input,), (shape, strides, offset, order))
 
 
 def put_placed(input: Any, value: Any, shape: Shape, strides: Shape, offset: int, order: Shape) -> Any:
-    """Return a copy of `input` with `value` in a place that `placed` shows.
+    """Return a copy of `input` with `value` in the strided region that `placed` views.
 
     Raises:
         RuntimeError: the place shows elements more than once.
@@ -142,7 +142,7 @@ def put_placed(input: Any, value: Any, shape: Shape, strides: Shape, offset: int
     return call(_PUT_STRIDED, (input, value), (shape, strides, offset, order))
 
 
-# ---- in another dtype ------------------------------------------------------------------------------------------------
+# ---- views by dtype --------------------------------------------------------------------------------------------------
 
 
 def _view_dtype(a: Any, dtype: str) -> Any:

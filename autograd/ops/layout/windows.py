@@ -1,8 +1,7 @@
-"""Windows that slide over dimensions, and the sum of windows back into place: what pooling, unfolding and their kin are
-made of.
+"""Sliding windows over dimensions, and their adjoint, the sum of overlapping windows: the ops beneath pooling and
+unfolding.
 
-Rules of this file: a window's elements get dimensions of their own, at the end; what one op takes apart the other puts
-together, and each is the derivative of the other.
+The elements of a window get dimensions of their own, at the end. Each of the two ops is the derivative of the other.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .shape import reshape
 
 
 def extent_of(size: int, window: int, step: int, spread: int) -> int:
-    """Return how many windows fit: of `window` elements, `spread` apart, each `step` further on."""
+    """Return the number of windows of `window` elements, `spread` apart, at steps of `step`."""
     return (size - spread * (window - 1) - 1) // step + 1
 
 
@@ -52,7 +51,7 @@ def _windows_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 
 def _together(g: Any, axes: Shape, sizes: Shape, steps: Shape, spreads: Shape, shape: Shape) -> Any:
-    """Add each element of each window to where it was taken from."""
+    """Add each element of each window to its source."""
     out = space_of(g).zeros(shape, g.dtype)
     outer = len(shape)
     for place in np.ndindex(sizes):
@@ -87,7 +86,7 @@ _TOGETHER = define(
 
 
 def windows(input: Any, axes: Sequence[int], sizes: Sequence[int], steps: Sequence[int], spreads: Sequence[int]) -> Any:
-    """Return the windows of `input` along `axes`, whose elements stand in new dimensions at the end.
+    """Return the windows of `input` along `axes`; the elements of a window get new dimensions at the end.
 
     Raises:
         RuntimeError: a window is larger than its dimension.
@@ -104,7 +103,7 @@ def windows(input: Any, axes: Sequence[int], sizes: Sequence[int], steps: Sequen
 def windows_together(
     input: Any, axes: Sequence[int], steps: Sequence[int], spreads: Sequence[int], shape: Sequence[int]
 ) -> Any:
-    """Return a tensor of `shape` in which the elements of windows are added where `windows` would take them."""
+    """Return a tensor of `shape` with the elements of windows added at their sources: the adjoint of `windows`."""
     sizes = tuple(input.shape[len(shape) :])
     return call(_TOGETHER, (input,), (tuple(axes), sizes, tuple(steps), tuple(spreads), tuple(shape)))
 

@@ -1,4 +1,4 @@
-"""Linear algebra: products, factorisations, solves, convolutions and Fourier transforms.
+"""Linear algebra: matrix products, factorisations, solves, norms, einsum and Fourier transforms.
 
-Each file declares ops with kernels, shape rules and derivatives.
+Each file declares ops with kernels, shape rules and derivatives. Convolutions are in `neural`.
 """

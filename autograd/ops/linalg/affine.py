@@ -1,4 +1,7 @@
-"""Linear and bilinear maps with a bias, as networks have them."""
+"""The functions `linear` and `bilinear` of `raygrad.nn.functional`: linear maps with a bias.
+
+Composed of `matmul`, whose kernel and derivative are in `linear`.
+"""
 
 from __future__ import annotations
 

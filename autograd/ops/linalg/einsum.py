@@ -1,4 +1,7 @@
-"""Einstein's sums: parsed here, taken apart into sums, diagonals and products of two tensors."""
+"""`einsum`: the parser of equations, and the contraction of two tensors into which they are split, with its derivative.
+
+A contraction is a batched product of matrices, as in PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def _without_repeats(tensor: Any, labels: str) -> tuple[Any, str]:
-    """Return the diagonal where a label stands twice."""
+    """Return the diagonals over labels that an operand has twice."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
@@ -70,7 +73,7 @@ def _without_repeats(tensor: Any, labels: str) -> tuple[Any, str]:
 
 
 def _summed(tensor: Any, labels: str, kept: str) -> tuple[Any, str]:
-    """Return the sum over the labels that are not kept."""
+    """Return the sum over the labels outside of `kept`."""
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if axes:
         tensor, labels = sum(tensor, axes), "".join(label for label in labels if label in kept)
@@ -117,7 +120,7 @@ _CONTRACT = define(
 
 
 def contract(a: Any, b: Any, left: str, right: str, out: str) -> Any:
-    """Return products of two operands summed over the labels that `out` has not: as PyTorch does it, by `bmm`."""
+    """Return the product of two operands, summed over the labels absent from `out`: by `bmm`, as in PyTorch."""
     return call(_CONTRACT, (a, b), (left, right, out))
 
 

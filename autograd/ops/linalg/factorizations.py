@@ -1,8 +1,8 @@
-"""Matrices taken apart: Cholesky's, the orthogonal, the spectral and the singular factors (SEMANTICS: as PyTorch has
-them, with its conventions of signs and phases left to LAPACK).
+"""Matrix factorisations and their derivatives: cholesky, qr, eigh, svd, under PyTorch's conventions.
 
-Rules of this file: kernels are NumPy's; rules are written with ops alone, so that they can be differentiated. Where a
-derivative divides by differences of eigenvalues or singular values, equal ones give infinities, as they do in PyTorch.
+Kernels are NumPy's (LAPACK), which decides signs and phases. Rules are written with ops alone, so that they can be
+differentiated. Where a derivative divides by differences of eigenvalues or singular values, equal ones give infinities,
+as they do in PyTorch.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _linalg: Any = np.linalg
 
 
 def conjugate_transpose(a: Any) -> Any:
-    """Return matrices transposed and conjugated."""
+    """Return the conjugate transposes of matrices."""
     return conj(transpose(a, -2, -1))
 
 
 def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
-    """Refuse what are no matrices, or none that `name` takes.
+    """Raise unless `a` holds matrices that `name` accepts.
 
     Raises:
         ShapeError: fewer than two dimensions, or not square.
@@ -53,7 +53,7 @@ def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
 
 
 def with_linalg_errors(name: str, kernel: Any) -> Any:
-    """Return a LAPACK kernel whose failure is ours: a RuntimeError, as PyTorch's is."""
+    """Return a LAPACK kernel whose failures raise raygrad's `LinAlgError`, a RuntimeError as PyTorch's is."""
 
     def telling(*args: Any) -> Any:
         try:
@@ -130,7 +130,7 @@ def _qr_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 
 def _qr_backward(ctx: Any, grads: Any) -> Any:
-    """Of matrices with at least as many rows as columns: the others are made of these."""
+    """The gradient for matrices with at least as many rows as columns; other shapes are reduced to these."""
     q, r = ctx.saved_tensors
     to_q, to_r = grads
     inside = None
@@ -281,7 +281,8 @@ def _skew(a: Any) -> Any:
 
 
 def _svd_backward(ctx: Any, grads: Any) -> Any:
-    """The singular values' part, what turns U and V inside of the spaces that they span, and what tilts these."""
+    """The sum of three parts: of the singular values, of rotations of U and V within their spaces, and of changes of
+    these spaces."""
     u, s, vh = ctx.saved_tensors
     to_u, to_s, to_vh = grads
     v = conjugate_transpose(vh)

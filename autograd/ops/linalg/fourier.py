@@ -1,8 +1,7 @@
-"""Fourier transforms, as `raygrad.fft` has them.
+"""Fourier transforms: the functions of `raygrad.fft`, on three ops with derivatives.
 
-Rules of this file: three ops over several axes: of complex numbers to complex ones, of real numbers to the half of a
-symmetric spectrum, and back. Each is linear, and the adjoint of each is one of them. The result has the precision of
-the operand.
+The ops work over several axes: complex to complex, real to half of a symmetric spectrum, and back. Each is linear, and
+the adjoint of each is one of them. The result has the precision of the operand.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ def _real(name: str, input: Any) -> Any:
     return _floating(input)
 
 
-# ---- along one dimension ---------------------------------------------------------------------------------------------
+# ---- one dimension ---------------------------------------------------------------------------------------------------
 
 
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
@@ -206,7 +205,7 @@ def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
     return conj(rfft(_real("ihfft", input), n, dim, _OTHER[_norm(norm)]))
 
 
-# ---- along several ---------------------------------------------------------------------------------------------------
+# ---- several dimensions ----------------------------------------------------------------------------------------------
 
 
 def _transformed(input: Any, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool) -> Any:

@@ -1,4 +1,9 @@
-"""Products of vectors and matrices. Their kernels see dense operands only (H1)."""
+"""Matrix products: the op `matmul` with its kernel, shape rule and derivative, and mm, bmm, mv, dot, outer, addmm on
+top.
+
+The kernel sees dense operands only (H1). Further contractions composed of these are in `tensor_contractions`, `linear`
+with a bias in `affine`.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +65,7 @@ def _matmul_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
 
 
 def _turned(a: Any) -> Any:
-    """Return matrices transposed and conjugated."""
+    """Return the conjugate transposes of matrices."""
     return conj(transpose(a, -2, -1))
 
 
@@ -89,7 +94,7 @@ def _matmul_backward(ctx: Any, g: Any) -> Any:
 
 
 def _seen_through_views(inputs: Any) -> list[int]:
-    """Return the operands of which PyTorch saves views, since its products are of two matrices, or two batches."""
+    """Return the operands of which PyTorch saves views: its kernels take two matrices, or two batches."""
     ranks = [len(shape) for shape, _ in inputs]
     itself = (ranks in ([1, 1], [2, 1], [2, 2]) or (ranks[0] == 1 and ranks[1] > 2), ranks[1] <= 2)
     return [position for position in (0, 1) if not itself[position]]
@@ -116,7 +121,7 @@ def matmul(input: Any, other: Any) -> Any:
 
 
 def _expect(name: str, *operands: tuple[str, Any, int]) -> None:
-    """Check the dimensions of operands, each given with what the message calls it."""
+    """Check the numbers of dimensions of operands; each comes with its name for the message."""
     for argument, operand, ndim in operands:
         if operand.ndim != ndim:
             raise ShapeError(f"{name}: {argument} must be a {ndim}D tensor, got {operand.ndim}D")

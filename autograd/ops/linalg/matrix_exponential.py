@@ -1,4 +1,7 @@
-"""The exponential of matrices."""
+"""The matrix exponential, `matrix_exp`, by scaling and squaring, with its derivative.
+
+The kernel works on whole batches.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _NEAR = 5.371920351148152
 
 
 def _exponential(a: Any) -> Any:
-    """Bring the matrices near to zero by halving, approximate, and square as often as they were halved."""
+    """Scale the matrices down by halving, approximate, and square as often."""
     norms = np.abs(a).sum(-2).max(-1) if a.size else space_of(a).zeros(())
     greatest = float(norms.max()) if np.size(norms) else 0.0
     halvings = max(math.ceil(math.log2(greatest / _NEAR)), 0) if greatest > _NEAR and math.isfinite(greatest) else 0

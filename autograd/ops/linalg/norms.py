@@ -1,4 +1,7 @@
-"""Norms of vectors and matrices, as `raygrad.linalg` has them."""
+"""The norms of `raygrad.linalg`: vector_norm, matrix_norm, norm, cond.
+
+Composed of other ops; the op of the p-norm itself, behind `raygrad.norm`, is in `reduction.vector_norms`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Dims = None, keepdim: bool = False,
 
 
 def _restored(value: Any, axes: tuple[int, int], keepdim: bool) -> Any:
-    """Return a norm over the last two dimensions with the reduced ones back where they were, if they are kept."""
+    """Return a norm over two dimensions with these kept as extent one, if `keepdim` is set."""
     if not keepdim:
         return value
     ndim = value.ndim + 2
@@ -78,7 +81,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
 
 
 def cond(A: Any, p: Any = None) -> Any:
-    """Return the condition numbers of matrices: how far their inverse carries an error, in a norm."""
+    """Return the condition numbers of matrices, in a norm."""
     if p in (None, 2, -2):
         values = svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]

@@ -1,6 +1,8 @@
-"""Inverses, determinants and systems of equations, and what is made of them.
+"""Inverses, determinants and linear systems with their derivatives: inv, pinv, solve, lstsq, det, slogdet,
+matrix_power.
 
-Rules of this file: kernels are NumPy's; rules are written with ops alone, so that they can be differentiated.
+Kernels are NumPy's; rules are written with ops alone, so that they can be differentiated. Systems with triangular
+matrices are in `triangular`.
 """
 
 from __future__ import annotations
@@ -218,7 +220,8 @@ def _second_cofactors(a: Any, h: Any) -> Any:
 
 
 def _second_cofactors_backward(ctx: Any, g: Any) -> Any:
-    """By `h` it is its own transpose. By `a`, from the inverse: third derivatives are those of regular matrices."""
+    """The op is self-adjoint in `h`. In `a` the derivative uses the inverse: third derivatives are those of regular
+    matrices."""
     a, h = ctx.saved_tensors
     need_a, need_h = ctx.needs_input_grad
     g = conj(g)
@@ -301,7 +304,7 @@ def logdet(input: Any) -> Any:
     return log(sign) + logs if sign.dtype.kind == "c" else where(sign < 0, np.nan, logs)
 
 
-# ---- made of others --------------------------------------------------------------------------------------------------
+# ---- compositions ----------------------------------------------------------------------------------------------------
 
 
 def matrix_power(A: Any, n: int) -> Any:

@@ -1,4 +1,8 @@
-"""Products of vectors and matrices made of others: sums of products over chosen dimensions, and scaled additions."""
+"""Contractions and scaled products composed of other ops: tensordot, inner, vdot, cross, cdist, chain_matmul, addmv,
+baddbmm.
+
+They have no derivatives of their own: that of `matmul` is in `linear`, that of `einsum` in `einsum`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ PUBLIC = """
 """.split()
 
 _product = with_autocast(matmul)
-"""What PyTorch's functions that are made of matrix products cast by."""
+"""Matrix product under the autocast rule of PyTorch's functions that are composed of it."""
 
 # ---- sums of products ------------------------------------------------------------------------------------------------
 
@@ -144,9 +148,9 @@ def cross_along(input: Any, other: Any, *, dim: int = -1) -> Any:
     return cross(input, other, dim)
 
 
-def _turn(beside: Any, by: int) -> Any:
-    places = (space_of(beside).arange(3) + by) % 3
-    return Tensor.made(places) if isinstance(beside, Tensor) else places
+def _turn(like: Any, by: int) -> Any:
+    places = (space_of(like).arange(3) + by) % 3
+    return Tensor.made(places) if isinstance(like, Tensor) else places
 
 
 @takes(real_floats, 2)

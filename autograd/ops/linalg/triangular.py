@@ -1,4 +1,7 @@
-"""Systems of equations with triangular matrices: what the rules of the factorizations are made of."""
+"""The triangular solve, `solve_triangular`, with its derivative.
+
+The rules of the factorisations use it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Ops of neural networks: activations, losses, normalisation, pooling, convolution, embedding, interpolation.
+"""Ops of neural networks: activations, losses, normalisation, pooling, convolution, embedding, attention,
+interpolation.
 
-Each file declares ops with kernels, shape rules and derivatives.
+Most are functions of `raygrad.nn.functional`. Each file declares ops, or composes others.
 """

@@ -1,4 +1,8 @@
-"""Functions of neural networks: softmax and smooth or bent elementwise ones."""
+"""Activations with kernels and derivatives of their own (softmax, log_softmax, softplus, leaky_relu, elu), silu, gelu,
+and dropout.
+
+Activations composed of other ops are in `rectifiers`; sigmoid, tanh and relu are in `elementwise.unary`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Convolutions of any number of dimensions: three ops, each linear in both of its operands, whose derivatives are each
+"""Convolutions and transposed convolutions over one to three dimensions: three bilinear ops, whose derivatives are each
 other.
 
-Rules of this file: a batch in front, then channels, then the dimensions that are convolved. What is multiplied are
-matrices of windows, so that BLAS does the work.
+Dimensions are batch, channels, then the convolved ones. Kernels multiply matrices of windows, so that BLAS does the
+work.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PUBLIC = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3
 
 
 def _columns(a: Any, kernel: Shape, steps: Shape, borders: Shape, spreads: Shape, groups: int) -> tuple[Any, Shape]:
-    """Return, by batch and group, the matrix with a row for each element of a window and a column for each place."""
+    """Return, by batch and group, the matrix with a row for each element of a window and a column for each position."""
     if any(borders):
         a = np.pad(a, [(0, 0), (0, 0), *[(b, b) for b in borders]])
     dims = len(kernel)
@@ -62,7 +62,8 @@ def _conv_infer(params: tuple[Any, ...], a: Any, w: Any) -> Any:
 
 
 def _to_input(g: Any, w: Any, steps: Shape, borders: Shape, spreads: Shape, groups: int, extents: Shape) -> Any:
-    """The gradient by the input, and the transposed convolution: windows times weights, added into place."""
+    """The gradient with respect to the input, and the transposed convolution: windows times weights, summed where they
+    overlap."""
     kernel, channels = w.shape[2:], groups * w.shape[1]
     batch, _, *places = g.shape
     incoming = contiguous(g).reshape(batch, groups, g.shape[1] // groups, math.prod(places))

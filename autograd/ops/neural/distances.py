@@ -1,6 +1,7 @@
-"""Distances, similarities and further losses, made of others.
+"""Distances, similarities, and losses composed of other ops: huber, kl_div, binary cross entropy, margin and triplet
+losses.
 
-Rules of this file: what compares predictions with targets by a formula; losses that pick by class stand in `losses.py`.
+These losses compare predictions with targets by a formula; those that select by class are in `losses`.
 """
 
 from __future__ import annotations
@@ -61,12 +62,12 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 
 def _huber(gaps: Any, width: float) -> Any:
-    """Return half of the squares up to `width`, beyond it the lines that go on from there."""
+    """Return half of the squares up to `width`, and linear continuations beyond."""
     near = hardtanh(gaps, -width, width)
     return mul(near, sub(gaps, near * 0.5))
 
 
-# ---- of probabilities ------------------------------------------------------------------------------------------------
+# ---- losses of probabilities -----------------------------------------------------------------------------------------
 
 
 @takes(real_floats, 2)
@@ -102,7 +103,7 @@ def binary_cross_entropy_with_logits(
 
 
 def _weighted(target: Any, pos_weight: Any) -> Any:
-    """Return what multiplies the logarithm of the sigmoid: 1, or more where the target is positive."""
+    """Return the factor of the logarithm of the sigmoid: 1, or `pos_weight` where the target is positive."""
     return 1.0 if pos_weight is None else add(mul(sub(pos_weight, 1), target), 1)
 
 
@@ -137,7 +138,7 @@ def gaussian_nll_loss(
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 
 
-# ---- with margins ----------------------------------------------------------------------------------------------------
+# ---- losses with margins ---------------------------------------------------------------------------------------------
 
 
 @takes(floats_alone)

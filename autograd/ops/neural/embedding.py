@@ -1,4 +1,8 @@
-"""Tables looked up, attention, and elements left out at random: further functions of networks, made of others."""
+"""`embedding`, scaled dot-product attention, pixel and channel shuffles, and dropout of channels, composed of other
+ops.
+
+Plain `dropout` is in `activations`.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +106,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     return reshape(transpose(split, 1, 2), input.shape)
 
 
-# ---- left out at random ----------------------------------------------------------------------------------------------
+# ---- dropout ---------------------------------------------------------------------------------------------------------
 
 
 def _dropout_mask(shape: Any, p: float, device: Any) -> Any:
@@ -112,7 +116,7 @@ def _dropout_mask(shape: Any, p: float, device: Any) -> Any:
 
 
 def _feature_dropout(input: Any, p: float, training: bool, dims: int) -> Any:
-    """Leave out whole channels."""
+    """Drop whole channels."""
     if not training or p == 0:
         return input
     lead = input.shape[: input.ndim - dims]
@@ -121,22 +125,22 @@ def _feature_dropout(input: Any, p: float, training: bool, dims: int) -> Any:
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Return `input` with whole channels (batch, channels, length) left out at random; see `dropout`."""
+    """Return `input` with whole channels (batch, channels, length) dropped at random; see `dropout`."""
     return _feature_dropout(input, p, training, 1)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Return `input` with whole channels (batch, channels, height, width) left out at random; see `dropout`."""
+    """Return `input` with whole channels (batch, channels, height, width) dropped at random; see `dropout`."""
     return _feature_dropout(input, p, training, 2)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Return `input` with whole channels of three dimensions left out at random; see `dropout`."""
+    """Return `input` with whole channels of three dimensions dropped at random; see `dropout`."""
     return _feature_dropout(input, p, training, 3)
 
 
 _SATURATION = -1.7580993408473766
-"""What `selu` tends to: what stands for an element that `alpha_dropout` leaves out."""
+"""The limit of `selu` at minus infinity, the value of elements that `alpha_dropout` drops."""
 
 
 def _alpha(input: Any, kept: Any, p: float) -> Any:
@@ -147,7 +151,7 @@ def _alpha(input: Any, kept: Any, p: float) -> Any:
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
-    """Return `input` with elements left out at random so that means of 0 and variances of 1 are kept."""
+    """Return `input` with elements dropped at random so that means of 0 and variances of 1 are kept."""
     check_operand("alpha_dropout", input)
     return _alpha(input, _dropout_mask(input.shape, p, input.device), p) if training and p else input
 

@@ -1,4 +1,8 @@
-"""Fixed linear maps along single dimensions: resampling, and means over parts of any size."""
+"""`interpolate`: resampling of images, as fixed linear maps along single dimensions; and averages over parts for
+adaptive pooling.
+
+Composed of `matmul` and `index_select`, whose derivatives serve.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +25,24 @@ PUBLIC = ["interpolate"]
 
 
 def as_array_like(array: Any, value: Any) -> Any:
-    """Return an array as what `value` is: itself, or a tensor."""
+    """Return an array as a tensor if `value` is one, else unchanged."""
     return Tensor.made(array) if isinstance(value, Tensor) else array
 
 
 def apply_matrix(input: Any, matrix: Any, axis: int) -> Any:
-    """Return `input` with the vectors along an axis multiplied by a fixed matrix of (new, old) elements, which is where
-    `input` is."""
+    """Return `input` with the vectors along an axis multiplied by a constant matrix of (new, old) elements on its
+    device."""
     weights = as_array_like(contiguous(matrix.T).astype(input.dtype), input)
     return movedim(matmul(movedim(input, axis, -1), weights), -1, axis)
 
 
 def partition_bounds(extent: int, count: int) -> list[tuple[int, int]]:
-    """Return where `count` parts of nearly equal size begin and end."""
+    """Return the starts and ends of `count` parts of nearly equal size."""
     return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
 
 
 def averaging_matrix(extent: int, count: int, xp: Any) -> Any:
-    """Return the matrix of the means over `partition_bounds`, made with a namespace."""
+    """Return the matrix whose rows average the parts of `partition_bounds`, made with an array namespace."""
     out = xp.zeros((count, extent))
     for row, (start, stop) in enumerate(partition_bounds(extent, count)):
         out[row, start:stop] = 1 / (stop - start)
@@ -53,7 +57,7 @@ _MODES = ("nearest", "nearest-exact", "area", *_DIMS)
 
 
 def _sources(extent: int, count: int, scale: float, corners: bool, xp: Any) -> Any:
-    """Return where each new element stands among the old ones."""
+    """Return the source position of each new element."""
     new = xp.arange(count)
     if corners:
         return new * ((extent - 1) / (count - 1) if count > 1 else 0.0)

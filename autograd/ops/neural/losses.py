@@ -1,4 +1,8 @@
-"""Losses, and what they need."""
+"""Classification and regression losses: cross_entropy, nll_loss, mse_loss, l1_loss; `one_hot`; and the op of binary
+cross entropy.
+
+Other losses, composed of these and of other ops, are in `distances`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 
 
 def _check_classes(target: Any, classes: int, ignored: int) -> None:
-    """Check targets that are at hand; those of a session are checked where they are used.
+    """Check targets whose values are there; those pending in a session are checked where they are used.
 
     Raises:
         IndexError: one is no class.
@@ -70,7 +74,7 @@ def _binary(a: Any, target: Any) -> Any:
 
 
 def _binary_backward(ctx: Any, g: Any) -> Any:
-    """Divide by no variance below 1e-12, so that certain predictions have a gradient, too."""
+    """The gradient, with the variance in its denominator at least 1e-12, so that certain predictions have one, too."""
     a, target = ctx.saved_tensors
     need_a, need_target = ctx.needs_input_grad
     to_a = g * (a - target) / clamp_min((1 - a) * a, 1e-12) if need_a else None

@@ -1,4 +1,7 @@
-"""Normalization over chosen dimensions, as networks have it: made of means and variances."""
+"""Normalisation: normalize, layer_norm, rms_norm, group_norm, batch_norm, instance_norm, local_response_norm.
+
+Composed of means and variances; batch and instance norm also update running statistics in place.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def _scaled(out: Any, weight: Any, bias: Any, shape: Sequence[int]) -> Any:
 
 
 def _centred(input: Any, dims: Sequence[int], eps: float) -> Any:
-    """Return `input` with means of 0 and variances of 1 over dimensions."""
+    """Return `input` standardised over dimensions: with means of 0 and variances of 1."""
     spread = var(input, dims, correction=0, keepdim=True)
     return mul(input - mean(input, dims, True), rsqrt(spread + eps))
 
@@ -85,7 +88,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 
 def _update_running(running: Any, value: Any, momentum: float) -> None:
-    """Move a running statistic towards a new value, in place."""
+    """Update a running statistic in place."""
     if running is not None:
         with no_grad():
             running.copy_(running * (1 - momentum) + value.detach() * momentum)

@@ -1,4 +1,7 @@
-"""Pooling over windows, and windows taken apart and put together, as `raygrad.nn.functional` has them."""
+"""Pooling (max, average, Lp, adaptive) and `unfold`/`fold` of `raygrad.nn.functional`.
+
+Composed of the window ops in `layout.windows`.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def _batched(name: str, input: Any, dims: int) -> tuple[Any, bool]:
 
 
 class _Grid:
-    """The windows of a pooling: how many along each dimension, and what border they need."""
+    """The windows of a pooling: their number along each dimension, and the padding that they need."""
 
     def __init__(
         self, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, dims: int
@@ -68,7 +71,7 @@ class _Grid:
             self.after.append(b + builtins.max((count - 1) * step + spread * (k - 1) + 1 - n - 2 * b, 0))
 
     def taken(self, input: Any, value: float | None) -> Any:
-        """Return the windows of the bordered input, the elements of each along one last dimension."""
+        """Return the windows of the padded input, the elements of each along one last dimension."""
         if any(self.border) or any(self.after):
             sides = [side for b, a in zip(self.border[::-1], self.after[::-1], strict=True) for side in (b, a)]
             input = pad(input, sides, "constant", value)
@@ -80,7 +83,7 @@ class _Grid:
         return (self.counts[i] - 1) * self.steps[i] + self.spreads[i] * (self.kernel[i] - 1) + 1
 
     def sizes(self, include_pad: bool, xp: Any) -> Any:
-        """Return how many elements count in each window, made with a namespace."""
+        """Return the number of elements that count in each window, made with an array namespace."""
         out: Any = xp.ones(())
         for n, k, step, b, count in zip(self.extents, self.kernel, self.steps, self.border, self.counts, strict=True):
             start = xp.arange(count) * step - b
@@ -91,7 +94,7 @@ class _Grid:
         return out
 
     def places(self, chosen: Any) -> Any:
-        """Return where in the flattened input the chosen elements of the windows stand."""
+        """Return the positions of chosen elements of the windows in the flattened input."""
         flat, rest = 0, chosen
         strides = [math.prod(self.extents[i + 1 :]) for i in range(len(self.extents))]
         for i in reversed(range(len(self.kernel))):
@@ -243,7 +246,7 @@ def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-# ---- to a given size -------------------------------------------------------------------------------------------------
+# ---- adaptive pooling ------------------------------------------------------------------------------------------------
 
 
 def _wanted(size: Any, input: Any, dims: int) -> list[int]:

@@ -1,4 +1,7 @@
-"""Bent and smooth functions of networks, made of others; at the bends their derivatives are PyTorch's."""
+"""Activations composed of other ops: hardtanh, hardswish, celu, selu, mish, logsigmoid, prelu, glu and the like.
+
+At kinks their derivatives are PyTorch's. Activations with kernels of their own are in `activations`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The greatest and the smallest, where they are, the order of elements, and truth over dimensions."""
+"""Extremes over dimensions (max, min, amax, argmax), `all` and `any`, and sorting (argsort, sort, topk).
+
+Medians, quantiles and searches are in `order_statistics`, cumulative extremes in `scans`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ PUBLIC = "all amax amin any argmax argmin argsort max min sort topk".split()
 
 
 class ValuesIndices(NamedTuple):
-    """What an op that remembers where it found its values returns."""
+    """The result of an op that returns values and their indices."""
 
     values: Any
     indices: Any
@@ -35,7 +38,7 @@ class ValuesIndices(NamedTuple):
 
 
 def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
-    """Return the kernel and shape rule of a reduction that has no value for nothing."""
+    """Return the kernel and shape rule of a reduction to extremes, which refuses empty dimensions."""
 
     def extreme(a: Any, axes: Shape | None, keepdim: bool) -> Any:
         if a.dtype.kind == "c" and math.prod(reduced_shape(a.shape, axes, keepdim)):
@@ -66,7 +69,7 @@ def _check_extent(name: str, shape: Shape, axes: Sequence[int]) -> None:
 
 
 def _extreme_backward(ctx: Any, g: Any) -> Any:
-    """Ties share the gradient evenly; nothing equals an extreme that is NaN, and then all of the gradient is NaN."""
+    """Ties share the gradient evenly; if the extreme is NaN, no element equals it, and all of the gradient is NaN."""
     a, out = ctx.saved_tensors
     ties = a == keep_reduced_dims(out, ctx)
     return _share(ctx, g, ties) * ties
@@ -77,7 +80,8 @@ def _share(ctx: Any, g: Any, ties: Any) -> Any:
 
 
 def _shared_backward(ctx: Any, g: Any) -> Any:
-    """Ties share the gradient evenly, and so do NaNs where one is the extreme; all else gets zero, whatever `g` is."""
+    """Ties share the gradient evenly, and so do NaNs if the extreme is NaN; other elements get zero, whatever `g`
+    is."""
     a, out = ctx.saved_tensors
     out = keep_reduced_dims(out, ctx)
     ties = (a == out) | ((a != a) & (out != out))
@@ -85,7 +89,7 @@ def _shared_backward(ctx: Any, g: Any) -> Any:
 
 
 def _with_places(name: str, search: Any) -> tuple[Any, Any]:
-    """Return the kernel and shape rule of a reduction along one axis that also says where."""
+    """Return the kernel and shape rule of a reduction along one axis that also returns indices."""
 
     def with_places(a: Any, axis: int, keepdim: bool) -> Any:
         if not a.ndim:
@@ -163,11 +167,13 @@ _ARGMIN = define("argmin", ("a",), *_place("argmin", np.argmin), promotes="arith
 
 
 def _named_of(name: str, input: Any, dim: Dims, keepdim: bool) -> tuple[Shape | None, bool]:
-    """Return `static_of`, once no dimension that is named is empty, and no derivative of complex numbers is wanted.
+    """Return `static_of` after checking that no named dimension is empty, and that no derivative of complex numbers is
+    requested.
 
     Raises:
-        IndexError: one is.
-        NotImplementedError: it is. (Without, complex numbers are refused only where there are some to compare.)
+        IndexError: a named dimension is empty.
+        NotImplementedError: a derivative of complex numbers is requested. (Without a gradient, complex numbers are
+            refused only where there are some to compare.)
     """
     if dim is not None and not count_of(input.shape, None):
         axes = (dim,) if isinstance(dim, int) else dim
@@ -188,12 +194,12 @@ def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
 
 
 def greatest(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
-    """Return what `amax` does; where that is NaN, the NaNs share the gradient."""
+    """Return the same as `amax`; if it is NaN, the NaNs share the gradient."""
     return call(_GREATEST, (input,), _named_of("amax", input, dim, keepdim))
 
 
 def least(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
-    """Return what `amin` does; where that is NaN, the NaNs share the gradient."""
+    """Return the same as `amin`; if it is NaN, the NaNs share the gradient."""
     return call(_LEAST, (input,), _named_of("amin", input, dim, keepdim))
 
 
@@ -227,7 +233,7 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return call(_ARGMIN, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
 
 
-# ---- truth -----------------------------------------------------------------------------------------------------------
+# ---- all, any --------------------------------------------------------------------------------------------------------
 
 
 def _truth_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -258,7 +264,7 @@ def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     return call(_ANY, (input,), static_of(input, dim, keepdim))
 
 
-# ---- order -----------------------------------------------------------------------------------------------------------
+# ---- sorting ---------------------------------------------------------------------------------------------------------
 
 
 def _argsort(a: Any, axis: int, descending: bool) -> Any:

@@ -1,4 +1,7 @@
-"""What stands where in the order of elements: medians, quantiles, and places in sorted tensors."""
+"""Order statistics: median, kthvalue, quantile, searchsorted, bucketize, aminmax, count_nonzero.
+
+Composed of sorting, but for the search in sorted tensors. `sort` and `topk` are in `minmax`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ PUBLIC = """
 
 
 class MinMax(NamedTuple):
-    """What `aminmax` returns."""
+    """The result of `aminmax`."""
 
     min: Any
     max: Any
@@ -51,11 +54,11 @@ def msort(input: Any) -> Any:
     return sort(input, 0)[0]
 
 
-# ---- one element of the order ----------------------------------------------------------------------------------------
+# ---- k-th value and median -------------------------------------------------------------------------------------------
 
 
 def _picked(input: Any, places: Any, axis: int, keepdim: bool) -> ValuesIndices:
-    """Return the elements at one place along `axis`, and the places."""
+    """Return the elements at a given position along `axis`, and their indices."""
     values = gather(input, axis, places)
     if keepdim or not input.ndim:
         return ValuesIndices(values, places)
@@ -181,7 +184,7 @@ def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation:
     return out if wanted.ndim else out[0]
 
 
-# ---- places in sorted tensors ----------------------------------------------------------------------------------------
+# ---- search in sorted tensors ----------------------------------------------------------------------------------------
 
 
 def _searchsorted(a: Any, v: Any, right: bool) -> Any:

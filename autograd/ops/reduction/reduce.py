@@ -1,4 +1,7 @@
-"""Reductions over dimensions, and what is made of them. Their kernels see dense operands only (H1)."""
+"""Reductions over dimensions with their derivatives: sum, mean, prod, var, std, logsumexp, and the cumulative sum.
+
+Kernels see dense operands only (H1). Other cumulative ops are in `scans`.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ add_up, _multiply, _maximum = reduction(np.add, "sum"), reduction(np.multiply, "
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _on_host: Any = np.add.reduce
-"""What `add_up` does for arrays of the host: sums and means are too common to ask for it by another call."""
+"""The kernel of `add_up` for arrays on the host, called directly since sums and means are common."""
 
 Dims = int | Sequence[int] | None
 
@@ -51,7 +54,7 @@ Dims = int | Sequence[int] | None
 
 
 def reduced_shape(shape: Shape, axes: Shape | None, keepdim: bool) -> Shape:
-    """Return the shape that a reduction leaves; None reduces all."""
+    """Return the shape after a reduction; None reduces all dimensions."""
     if axes is None:
         return (1,) * len(shape) if keepdim else ()
     if keepdim:
@@ -72,13 +75,13 @@ def count_of(shape: Shape, axes: Shape | None) -> int:
 
 
 def keep_reduced_dims(value: Any, ctx: Any) -> Any:
-    """Return a reduced value with its reduced dimensions back, of extent one."""
+    """Return a reduced value with its reduced dimensions kept as extent one."""
     axes, keepdim = ctx.params[:2]
     return value if keepdim else reshape(value, reduced_shape(ctx.inputs[0][0], axes, True))
 
 
 def _spread(g: Any, ctx: Any) -> Any:
-    """Return a gradient of a reduction's result, expanded to its operand's shape."""
+    """Return the gradient of a reduction's result, expanded to its operand's shape."""
     axes, keepdim = ctx.params[:2]
     if not keepdim and axes is not None:
         g = keep_reduced_dims(g, ctx)
@@ -93,7 +96,7 @@ def _counting(dtype: Any) -> Any:
 
 
 def _in_rows(out: Any, axes: Shape | None) -> Any:
-    """Return a sum over some axes in C order, in which it lies whatever its operand's: NumPy's takes that one's."""
+    """Return a sum over some axes in C order; NumPy's result takes its operand's order."""
     return out if axes is None or not out.ndim else contiguous(out)
 
 
@@ -160,8 +163,8 @@ def _prod_backward(ctx: Any, g: Any) -> Any:
 
 
 def _has_no_zeros(a: Any) -> bool:
-    """Tell whether an operand has no zeros; False where that cannot be asked: of what stands for each of several
-    examples, and while a compiled function is recorded."""
+    """Tell whether an operand has no zeros; False for a batched tensor, and while a compiled function is recorded,
+    where its values cannot be read."""
     if isinstance(a, Tensor):
         data = current_data(a._data)
         if type(data) is Batched or (type(data) is Pending and not data.record.recorder.may_wait()):
@@ -171,7 +174,7 @@ def _has_no_zeros(a: Any) -> bool:
 
 
 def _product_of_others(a: Any) -> Any:
-    """Return, per element of the last dimension, the product of the others there: right also where some are zero.
+    """Return, per element of the last dimension, the product of the other ones; valid also with zeros.
 
     A tree of products: pairs are multiplied, their own others found, and handed back to each half of the pair.
     """
@@ -302,8 +305,8 @@ def _logsumexp_backward(ctx: Any, g: Any) -> Any:
 
 
 def running(ufunc: np.ufunc, method: str) -> Any:
-    """Return the kernel of a ufunc's running values, for which arrays of other libraries have a method; integers are
-    counted as int64."""
+    """Return the kernel of a ufunc's cumulative values, for which arrays of other libraries have a method; integers are
+    accumulated as int64."""
 
     def run(a: Any, axis: int) -> Any:
         if not a.ndim:
@@ -317,12 +320,12 @@ def running(ufunc: np.ufunc, method: str) -> Any:
 
 
 def infer_running(params: tuple[Any, ...], a: Any) -> Any:
-    """The shape rule of running values."""
+    """The shape rule of cumulative ops."""
     return a.shape, _counting(a.dtype)
 
 
 def reverse_cumsum(g: Any, axis: int) -> Any:
-    """Return the running sum from the end: the derivative of the running sum."""
+    """Return the cumulative sum from the end: the derivative of the cumulative sum."""
     return flip(cumsum(flip(g, axis), axis), axis)
 
 

@@ -1,4 +1,7 @@
-"""Running products, extremes and sums of powers along a dimension, and differences of neighbours."""
+"""Cumulative ops along a dimension (cumprod, cummax, logcumsumexp), diff and trapezoid.
+
+`cumsum` is in `reduce`.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,11 @@ PUBLIC = """
     cummax cummin cumprod cumulative_prod cumulative_sum cumulative_trapezoid diff logcumsumexp trapezoid trapz
 """.split()
 
-# ---- running products ------------------------------------------------------------------------------------------------
+# ---- cumulative products ---------------------------------------------------------------------------------------------
 
 
 def _cumprod_backward(ctx: Any, g: Any) -> Any:
-    """Of bare arrays without zeros by a division; else each product is taken anew without the element."""
+    """The gradient: by a division for bare arrays without zeros, else by the products that leave each element out."""
     a, out = ctx.saved_tensors
     (axis,) = ctx.params
     if not g.ndim:
@@ -89,14 +92,15 @@ def cumulative_prod(input: Any, *, axis: int | None = None, dtype: Any = None, i
     return _cumulative(cumprod, input, axis, dtype, include_initial, 1)
 
 
-# ---- running extremes ------------------------------------------------------------------------------------------------
+# ---- cumulative extremes ---------------------------------------------------------------------------------------------
 
 
 _greatest, _log_of_reals = accumulation(np.maximum), accumulation(np.logaddexp)
 
 
 def _log_of_sums(a: Any, axis: int) -> Any:
-    """Return the logarithms of the running sums of powers; of complex numbers step by step, as no ufunc has it."""
+    """Return the logarithms of the cumulative sums of exponentials; complex ones step by step, since no ufunc does
+    it."""
     if a.dtype.kind != "c":
         return _log_of_reals(a, axis)
     out = a.copy()
@@ -156,7 +160,7 @@ def cummin(input: Any, dim: int) -> Any:
     return ValuesIndices(*call(_CUMMIN, (input,), (axis_of(dim, input.ndim),)))
 
 
-# ---- running sums of powers ------------------------------------------------------------------------------------------
+# ---- cumulative log-sum-exp ------------------------------------------------------------------------------------------
 #
 # Two sums that go through all derivatives, each linear in h, computed in logarithms so that nothing overflows:
 #   ahead(h, x, o)[i]  = sum over k >= i of h[k] exp(x[i] - o[k])
@@ -224,7 +228,7 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     return call(_LOGCUMSUMEXP, (input,), (axis_of(dim, input.ndim),))
 
 
-# ---- areas ----------------------------------------------------------------------------------------------------------
+# ---- areas -----------------------------------------------------------------------------------------------------------
 
 
 def _strips(y: Any, x: Any, dx: float | None, dim: int, name: str) -> Any:
@@ -248,12 +252,12 @@ def _strips(y: Any, x: Any, dx: float | None, dim: int, name: str) -> Any:
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
-    """Return the area below points along `dim`, straight lines between them: at places `x`, or `dx` (1) apart."""
+    """Return the area below points along `dim` by the trapezoidal rule: at positions `x`, or `dx` (1) apart."""
     return sum(_strips(y, x, dx, dim, "trapezoid"), dim)
 
 
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
-    """Return the running sum of what `trapezoid` adds up."""
+    """Return the cumulative sum of the trapezoids that `trapezoid` sums."""
     return cumsum(_strips(y, x, dx, dim, "cumulative_trapezoid"), dim)
 
 

@@ -1,4 +1,7 @@
-"""Statistics made of reductions."""
+"""Statistics composed of reductions: var_mean, std_mean, nansum, nanmean, dist, cov, corrcoef.
+
+They have no derivatives of their own.
+"""
 
 from __future__ import annotations
 

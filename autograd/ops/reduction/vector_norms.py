@@ -1,4 +1,7 @@
-"""The p-norm of the elements over dimensions: the square root of a sum of squares, and its kin."""
+"""The p-norm over dimensions, `raygrad.norm`, with its kernels and derivatives.
+
+Matrix norms, and those of `raygrad.linalg`, are in `linalg.norms`.
+"""
 
 from __future__ import annotations
 

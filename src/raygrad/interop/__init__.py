@@ -1,13 +1,14 @@
-"""Modules and functions of other frameworks as Function nodes: `interop.torch.function`, `interop.jax.function`.
+"""Interop: modules and functions of torch and JAX as Function nodes, by `interop.torch.function`,
+`interop.jax.function`.
 
-    backends        loads torch and JAX, and says which extra is missing: nothing else in raygrad does
-    calls           what is applied to what, as data: how arguments nest, which derivative of it is wanted
-    node            the Function over them, and what users hold: the same for every framework
-    torch, jax      what users call, and what they get
-    torch_runtime, jax_runtime     running code of the framework, on whichever process the node is placed
+    backends        imports torch and JAX, and names the missing extra: nothing else in raygrad does
+    calls           a call as data: the nesting of its arguments, and which derivative is wanted
+    node            the Function over foreign code, and its callable: the same for every framework
+    torch, jax      the public functions, at the client
+    torch_runtime, jax_runtime     execution of the framework's code, in the process where the node is placed
 
-Rules of this room: importing it loads no framework; that is done by `function`, and by the node that runs. What a node
-knows of the client is its arguments and its class, so that it runs anywhere with the same bits.
+Importing this room loads no framework; `function` does, and the node that runs. A node knows nothing of the client but
+its arguments and its class, so that it runs anywhere with the same bits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The other frameworks: loaded here and nowhere else, when a node of theirs is made or run.
+"""The import of torch and JAX, on request and nowhere else: when a node of theirs is made or run.
 
-Rules of this file: a framework is imported on request, and comes back as what it is; one that is missing is an error
-that names the extra.
+A framework that is not installed is an error that names the extra.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What an interop node is applied to, as data: how its arguments nest, and which derivative of the code is wanted.
+"""The call of an interop node as data: how its arguments nest, and which derivative of the code is wanted.
 
-Rules of this file: plain data that pickles, and nothing of any framework. Tensors are flat; what says where they belong
-is a `ForeignCall` among the arguments and an `Outcome` among the outputs. A derivative is a call of the same code with one
-level more, so that derivatives of any order are one kind of node.
+Plain data that pickles, and nothing of any framework. Tensors are flat; a `ForeignCall` among the arguments and an
+`Outcome` among the outputs say how they nest. A derivative is a call of the same code with one level more, so that
+derivatives of any order are one kind of node.
 """
 
 from __future__ import annotations
@@ -18,43 +18,44 @@ from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.workers.code.shipping import pickle_value, unpickle_value
 
 CALLS_KEPT: Final = 4096
-"""Calls that are kept opened per process: of programs that make new ones without end, the last ones."""
+"""Decoded calls cached per process, the most recent ones."""
 
 
 class TensorPlaceholder(Enum):
-    """Stands for a tensor among the leaves of nested containers."""
+    """The mark of a tensor among the leaves of nested containers."""
 
     TENSOR = "tensor"
 
 
 class DerivativeKind(Enum):
-    """Which derivative a level takes of what is below it."""
+    """The kind of a derivative: vjp or jvp."""
 
     VJP = "vjp"
     JVP = "jvp"
 
 
 class DerivativeLevel(NamedTuple):
-    """One derivative: of what is below, a function of the first `inputs` tensors; the other tensors are cotangents, or
+    """One derivative: of the level below, a function of the first `inputs` tensors; the other tensors are cotangents or
     tangents."""
 
     kind: DerivativeKind
     inputs: int
     chosen: tuple[int, ...]
-    """Of a vjp the inputs whose gradients are wanted, of a jvp those that carry a tangent."""
+    """For a vjp the inputs whose gradients are requested, for a jvp those that carry a tangent."""
     given: tuple[bool, ...]
-    """Of a vjp, per tensor that is returned below, whether it has a cotangent."""
+    """For a vjp, per output of the level below, whether it has a cotangent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignCall:
-    """One way to call the code: tensors of its own first, then those among the arguments.
+    """One way to call the code. Its tensors are its own first, then those among the arguments.
 
     Attributes:
-        structure, leaves: the arguments, `(args, kwargs)`: their nesting, and per leaf a constant or `Place.TENSOR`.
-        own: how many tensors come before the arguments: parameters, buffers, a seed.
-        options: what else decides how it runs.
-        levels: the derivatives that are taken, innermost first.
+        structure, leaves: the arguments, `(args, kwargs)`: their nesting, and per leaf a constant or
+            `TensorPlaceholder.TENSOR`.
+        own: number of tensors before the arguments: parameters, buffers, a seed.
+        options: all else that decides how it runs.
+        levels: its derivatives, innermost first.
     """
 
     structure: Structure
@@ -79,26 +80,26 @@ class ForeignCall:
 
 
 def encoded(call: ForeignCall) -> bytes:
-    """Return a call as bytes: among the arguments of a node these are compared and sent at no cost."""
+    """Return a call as bytes: an argument of nodes that is compared and sent at little cost."""
     return pickle_value(call)
 
 
 @functools.lru_cache(maxsize=CALLS_KEPT)
 def decoded(data: bytes) -> ForeignCall:
-    """Return the call that `encoded` was given."""
+    """Return the call of the bytes that `encoded` made."""
     return unpickle_value(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(FixedOutput):
-    """How what came out nests; `state` more tensors follow: new values of buffers."""
+    """The structure of the results; `state` more tensors follow: new values of buffers."""
 
     structure: Structure
     leaves: tuple[Any, ...]
     state: int = 0
 
     def rebuilt(self, tensors: Sequence[Any]) -> Any:
-        """Return the nested result around `tensors`, the new buffers left out."""
+        """Return the nested result of `tensors`, without the new buffers."""
         given = iter(tensors)
         return unflatten(
             self.structure, [next(given) if leaf is TensorPlaceholder.TENSOR else leaf for leaf in self.leaves]
@@ -106,7 +107,7 @@ class Outcome(FixedOutput):
 
 
 def present_results(values: Sequence[Any]) -> tuple[list[Any], Outcome]:
-    """Return what is there among the results of a derivative, and where: the others are None."""
+    """Return the results of a derivative that are not None, and their positions."""
     _, structure = flatten([None] * len(values))
     leaves = tuple([None if value is None else TensorPlaceholder.TENSOR for value in values])
     return [value for value in values if value is not None], Outcome(structure, leaves)
@@ -118,12 +119,12 @@ _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
 def flattened_arguments(
     value: Any, is_tensor: Callable[[Any], bool], refuse: Callable[[Any], Exception] | None = None
 ) -> tuple[list[Any], Structure, tuple[Any, ...]]:
-    """Return the tensors in nested containers, their structure, and its leaves with places for the tensors.
+    """Return the tensors in nested containers, their structure, and its leaves with placeholders for the tensors.
 
     Args:
-        value: lists, tuples, named tuples and dicts of whatever there is.
-        is_tensor: tells tensors.
-        refuse: makes the error for a leaf that is neither a tensor nor a plain constant; None: all are taken.
+        value: lists, tuples, named tuples and dicts of any leaves.
+        is_tensor: whether a leaf is a tensor.
+        refuse: makes the error for a leaf that is neither a tensor nor a plain constant; None: all are accepted.
     """
     flat, structure = flatten(value)
     tensors: list[Any] = []
@@ -140,7 +141,7 @@ def flattened_arguments(
 
 
 def identity_of(leaf: Any) -> Any:
-    """Return what tells a constant from others that Python finds equal to it: 1 is not 1.0, nor 0.0 what -0.0 is.
+    """Return a key that tells a constant from others that are equal in Python: 1 from 1.0, 0.0 from -0.0.
 
     Raises:
         TypeError: it is not hashable.

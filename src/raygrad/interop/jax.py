@@ -1,7 +1,6 @@
-"""JAX functions as Function nodes: `raygrad.interop.jax.function`.
+"""JAX functions as Function nodes: the public function `raygrad.interop.jax.function`, and its callable at the client.
 
-Rules of this file: what users call, at the client. Parameters are arguments, as in JAX: nested tensors of raygrad.
-Running is `jax_runtime`'s.
+Parameters are arguments, as in JAX: nested tensors of raygrad. `jax_runtime` runs the code.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ def function(
 ) -> JaxFunction:
     """Return a function of JAX arrays as something that is called with raygrad's tensors.
 
-    It is taken as it is now, with what it captures: that has no gradient. Random numbers are JAX's own affair: give it
-    a seed in a tensor (`rg.randint(0, 2**31 - 1, ())`) for `jax.random.key(seed)`.
+    The function is copied as it is now, with its captured values, which get no gradient. For random numbers, give it a
+    seed in a tensor (`rg.randint(0, 2**31 - 1, ())`) for `jax.random.key(seed)`.
 
     Args:
         f: a function that returns arrays for arrays, in lists, tuples, named tuples and dicts.
         recompute: keep nothing of a forward but its inputs, and run it again in backward, anywhere. Otherwise JAX's
             residuals stay on the worker that ran forward, and backward runs there.
-        jit: compile it. Without, it may look at values, and each call is traced anew.
+        jit: compile it. Without, it may depend on values, and each call is traced again.
         x64: whether JAX has numbers of 64 bits while it runs. None: if an argument is of float64 or complex128, or JAX
             is configured so in this process.
 

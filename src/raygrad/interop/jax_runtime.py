@@ -1,7 +1,7 @@
-"""Running JAX functions inside a node: arrays in, arrays out.
+"""Execution of JAX functions inside a node: compilation, forward and gradients, from arrays to arrays.
 
-Rules of this file: nothing of raygrad's tensors. A function is compiled once per way to call it, shapes and dtypes;
-forward and backward are two programs, whatever the executor, so that their bits are the same everywhere.
+It knows no tensors of raygrad. A function is compiled once per way to call it, shapes and dtypes; forward and backward
+are two programs, whatever the executor, so that their bits are the same everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INT32: Final = np.iinfo(np.int32)
 
 
 class JaxSource(NamedTuple):
-    """What travels of a function."""
+    """The pickled form of a JAX function."""
 
     code: Callable[..., Any]
     name: str
@@ -37,10 +37,10 @@ class JaxSource(NamedTuple):
 
 
 class JaxPullback(NamedTuple):
-    """What JAX keeps of a run."""
+    """JAX's own vjp function of a run."""
 
     function: Any
-    """JAX's, from cotangents of the inexact outputs to gradients."""
+    """JAX's function from cotangents of the inexact outputs to gradients."""
     needs: tuple[int, ...]
     zeros: tuple[tuple[int, tuple[int, ...], Any], ...]
     """Per inexact output, its position among all, shape and dtype."""
@@ -48,7 +48,7 @@ class JaxPullback(NamedTuple):
 
 
 class ReadOnlyArray:
-    """An array, as DLPack takes it: JAX never writes to its inputs, so one that is read-only need not be copied."""
+    """An array for DLPack that need not be copied although it is read-only: JAX never writes to its inputs."""
 
     __slots__ = ("_array",)
 
@@ -57,9 +57,9 @@ class ReadOnlyArray:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        told = dict(self._array.__array_interface__)
-        told["data"] = (told["data"][0], False)
-        return told
+        interface = dict(self._array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        return interface
 
 
 class JaxRuntime(Runtime):
@@ -76,13 +76,13 @@ class JaxRuntime(Runtime):
         return self._jax.jit(function) if self._source.jit else function
 
     def _width(self, wide: bool) -> AbstractContextManager[Any]:
-        """Return what to hold while JAX has arrays of 64 bits, or has not."""
+        """Return the context manager that enables or disables 64-bit numbers in JAX."""
         return self._jax.enable_x64(wide)
 
-    # ---- a node -----------------------------------------------------------------------------------------------------
+    # ---- a node ------------------------------------------------------------------------------------------------------
 
     def run(self, call: ForeignCall, arrays: Sequence[Array], needs: Sequence[int]) -> RunResult:
-        """Run the function, or a derivative of it; what is kept is JAX's own function for the gradient.
+        """Run the function, or a derivative of it; keep JAX's own vjp function.
 
         Raises:
             DtypeError: it returns arrays that NumPy has not; a whole number of 64 bits does not fit into 32.
@@ -124,7 +124,7 @@ class JaxRuntime(Runtime):
     def infer(
         self, call: ForeignCall, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
     ) -> tuple[list[Any], Outcome]:
-        """Return what a run would give, by tracing on shapes alone."""
+        """Return the specs of a run's results, by tracing on shapes alone."""
         wide = bool(call.options[0])
         with self._width(wide):
             given = [self._jax.ShapeDtypeStruct(shape, _narrowed(dtype, wide)) for shape, dtype in specs]
@@ -132,10 +132,10 @@ class JaxRuntime(Runtime):
             outputs, outcome = self._flat(call, result)
         return [(tuple(output.shape), np.dtype(output.dtype).name) for output in outputs], outcome
 
-    # ---- programs ---------------------------------------------------------------------------------------------------
+    # ---- programs ----------------------------------------------------------------------------------------------------
 
     def _program(self, call: ForeignCall, needs: tuple[int, ...]) -> Callable[..., Any]:
-        """Return what runs a call, and with `needs` what gives the gradient by these inputs besides."""
+        """Return the compiled program of a call, and with `needs` the program of its gradient."""
         try:
             found = self._programs.get((call, needs))
         except TypeError:  # constants that are not hashable
@@ -169,14 +169,14 @@ class JaxRuntime(Runtime):
         return self._compiled(forward)
 
     def _value(self, call: ForeignCall, depth: int, arrays: Sequence[Any]) -> Any:
-        """Return what the function gives with the first `depth` derivatives taken: the innermost as it nests, the
+        """Return the function's results with the first `depth` derivatives taken: those of the innermost level nested,
         others as lists."""
         jax = self._jax
         if not depth:
             args, named = call.arguments(arrays)
             return jax.tree_util.tree_map(self._checked, self._source.code(*args, **named))
         level = call.levels[depth - 1]
-        below, beside = list(arrays[: level.inputs]), list(arrays[level.inputs :])
+        below, directions = list(arrays[: level.inputs]), list(arrays[level.inputs :])
 
         def inner(chosen: Sequence[Any]) -> list[Any]:
             given = list(below)
@@ -186,13 +186,13 @@ class JaxRuntime(Runtime):
 
         primals = [below[position] for position in level.chosen]
         if level.kind is DerivativeKind.JVP:
-            outputs, tangents = jax.jvp(inner, (primals,), (beside,))
+            outputs, tangents = jax.jvp(inner, (primals,), (directions,))
             return [t if self._is_inexact(o) else None for o, t in zip(outputs, tangents, strict=True)]
 
         def flowing(chosen: Sequence[Any]) -> list[Any]:
             return [o for o, there in zip(inner(chosen), level.given, strict=True) if there and self._is_inexact(o)]
 
-        return self._conjugated(jax.vjp(flowing, primals)[1](self._conjugated(beside))[0])
+        return self._conjugated(jax.vjp(flowing, primals)[1](self._conjugated(directions))[0])
 
     def _conjugated(self, arrays: Sequence[Any]) -> list[Any]:
         """Return complex arrays conjugated: JAX's gradient is the conjugate of PyTorch's, which is raygrad's."""
@@ -200,7 +200,7 @@ class JaxRuntime(Runtime):
         return [conj(array) if array.dtype.kind == "c" else array for array in arrays]
 
     def _pulled(self, function: Any, cotangents: Sequence[Any]) -> list[Any]:
-        """Return what JAX's function for the gradient gives."""
+        """Return the results of JAX's vjp function."""
         return self._conjugated(function(self._conjugated(cotangents))[0])
 
     def _is_inexact(self, array: Any) -> bool:
@@ -219,7 +219,7 @@ class JaxRuntime(Runtime):
             ) from error
 
     def _flat(self, call: ForeignCall, result: Any) -> tuple[list[Any], Outcome]:
-        """Return the arrays of a result, and how they nest."""
+        """Return the arrays of a result, and its structure."""
         if call.levels:
             return present_results(result)
         kinds = (self._jax.Array, self._jax.ShapeDtypeStruct)
@@ -232,7 +232,7 @@ class JaxRuntime(Runtime):
             "tuples and dicts: return jax.tree_util.tree_leaves(...) of another container"
         )
 
-    # ---- arrays -----------------------------------------------------------------------------------------------------
+    # ---- arrays ------------------------------------------------------------------------------------------------------
 
     def _array_in(self, array: Array, wide: bool) -> Any:
         if not wide and array.dtype.itemsize == 8 and array.dtype.kind in "iu":
@@ -245,8 +245,7 @@ class JaxRuntime(Runtime):
         return self._jax.dlpack.from_dlpack(np.asarray(ReadOnlyArray(array)))
 
     def _array_out(self, array: Any) -> Array:
-        """Return an array's values in memory of their own: JAX may share its arrays with inputs and with what it
-        keeps."""
+        """Return an array's values in memory of their own, since JAX may share its arrays with inputs and residuals."""
         if np.dtype(array.dtype).kind not in "biufc":
             raise DtypeError(
                 f"{self._source.name} returned an array of {array.dtype}, which NumPy has not: return it as float32"
@@ -259,7 +258,7 @@ def _narrowed(dtype: np.dtype[Any], wide: bool) -> np.dtype[Any]:
 
 
 def refuse_wide(name: str, dtypes: Sequence[Any]) -> None:
-    """Raise if there is an array that JAX would cut to 32 bits."""
+    """Raise if JAX would cut an array to 32 bits."""
     for dtype in dtypes:
         if dtype.name in ("float64", "complex128"):
             raise AutogradError(

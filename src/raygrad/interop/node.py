@@ -1,9 +1,9 @@
-"""The Function over code of another framework, and what users call: the same for every framework.
+"""The Function over code of another framework, its `Runtime` interface and its callable: the same for torch and JAX.
 
-Rules of this file: tensors of raygrad on one side, arrays on the other; what the framework does with these is its
-`Runtime`'s. A node is a pure function of its tensors and its call: parameters, buffers and seeds are among its inputs.
-What the framework keeps of a forward (its graph) is a convenience that may be gone: then backward runs forward again,
-on the inputs, which are what is saved. So a context can always travel, and be made again.
+It converts between raygrad's tensors and arrays; a `Runtime` runs the framework's code on arrays. A node is a pure
+function of its tensors and its call: parameters, buffers and seeds are among its inputs. What the framework keeps of a
+forward (its graph) is a cache that may be gone: then backward runs forward again, on the saved inputs. So a context can
+always travel and be rematerialised.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from raygrad.errors import AutogradError
 from .calls import CALLS_KEPT, DerivativeKind, ForeignCall, Outcome, decoded, encoded, flattened_arguments, identity_of
 
 RUNTIMES_KEPT: Final = 256
-"""Code that is kept opened per process: of programs that make new nodes without end, the last ones."""
+"""Opened runtimes cached per process, the most recent ones."""
 
 Array = np.ndarray[Any, Any]
 
 
 class RunResult(NamedTuple):
-    """What a run gave: arrays, how they nest, and what the framework keeps for the gradient."""
+    """The result of a run: arrays, their structure, and the framework's residuals."""
 
     arrays: list[Array]
     outcome: Outcome
     kept: Any
     nbytes: int = 0
-    """Of what is kept."""
+    """Bytes of the residuals."""
 
 
 class Runtime(ABC):
-    """Code of a framework, opened in this process."""
+    """Foreign code, opened in this process."""
 
     @abstractmethod
     def run(self, call: ForeignCall, arrays: Sequence[Array], needs: Sequence[int]) -> RunResult:
@@ -53,36 +53,36 @@ class Runtime(ABC):
 
         Args:
             call: what to run, and how the arrays nest.
-            arrays: never written to.
-            needs: the arrays whose gradients may be asked for; none: nothing is kept.
+            arrays: the tensors' values, read-only.
+            needs: positions of the arrays whose gradients may be requested; without any, nothing is kept.
         """
 
     @abstractmethod
     def vjp(
         self, kept: Any, wanted: Sequence[int], cotangents: Sequence[Array | None], retain: bool
     ) -> list[Array | None]:
-        """Return the gradients of the `wanted` inputs of the run that kept `kept`; None for what has no influence.
+        """Return the gradients of the `wanted` inputs of the run that kept `kept`; None for an input without influence.
 
         Args:
-            kept: from a run.
+            kept: the residuals of a run.
             wanted: positions among the `needs` of that run.
             cotangents: one per array that it gave, None for zero.
-            retain: whether another call with the same `kept` is to work.
+            retain: whether `kept` will be used again.
         """
 
     @abstractmethod
     def infer(
         self, call: ForeignCall, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
     ) -> tuple[list[Any], Outcome]:
-        """Return the (shape, dtype) of each array that a run would give, and how they nest, without running.
+        """Return the (shape, dtype) of each array that a run would return, and their structure, without running.
 
         Raises:
-            Exception: of any kind, where only running tells.
+            Exception: of any kind, if only a run shows them.
         """
 
 
 class FrameworkResiduals(ResidentMemory):
-    """What a framework keeps of a run; of a context that travels it stays behind."""
+    """The residuals that a framework keeps of a run; they are dropped from a context that travels."""
 
     __slots__ = ("_nbytes", "kept")
 
@@ -92,7 +92,7 @@ class FrameworkResiduals(ResidentMemory):
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]
-        """How much memory it takes."""
+        """The memory that it holds, in bytes."""
         return 0 if self.kept is None else self._nbytes
 
     def __reduce__(self) -> Any:
@@ -100,22 +100,22 @@ class FrameworkResiduals(ResidentMemory):
 
 
 class ForeignFunction(Function):
-    """The Function of every interop node; each piece of code has a class of its own, which carries it as bytes."""
+    """The base of the Function classes of interop nodes; each piece of code has a class, which carries it as bytes."""
 
     payload: ClassVar[bytes] = b""
     """The code, for `open_payload`."""
     key: ClassVar[str] = ""
-    """Names the payload."""
+    """A hash that identifies the payload."""
     recompute: ClassVar[bool] = False
 
     @staticmethod
     def open_payload(payload: bytes) -> Runtime:
-        """Return the runtime of a payload: each framework has its own."""
+        """Return the runtime of a payload; defined by each framework."""
         raise NotImplementedError("a ForeignFunction is made by raygrad.interop.torch.function or .jax.function")
 
     @classmethod
     def runtime(cls) -> Runtime:
-        """Return the code, opened once per process."""
+        """Return the runtime of the code, opened once per process."""
         found = _opened.get(cls.key)
         if found is None:
             with _lock:
@@ -128,15 +128,15 @@ class ForeignFunction(Function):
 
     @classmethod
     def infer(cls, code: bytes, *specs: Any) -> Any:
-        """Return the specs of what comes out and how it nests, or None where only running tells (H3)."""
+        """Return the specs of the outputs and their structure, or None if only a run shows them (H3)."""
         call = decoded(code)
         try:
             metas, outcome = cls.runtime().infer(call, [(spec.shape, np.dtype(spec.dtype)) for spec in specs])
-        except Exception:  # code that looks at values, or that is wrong: running it will tell which
+        except Exception:  # code that depends on values, or that fails: its run will show which
             return None
         fresh = len(metas) - outcome.state
-        told = [(*meta, number < fresh) for number, meta in enumerate(metas)]
-        return (*told, outcome)
+        output_specs = [(*meta, number < fresh) for number, meta in enumerate(metas)]
+        return (*output_specs, outcome)
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -154,7 +154,7 @@ class ForeignFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, code: bytes, *tensors: Tensor) -> tuple[Any, ...]:
-        """Run the code, or a derivative of it, on tensors; the last output says how the others nest."""
+        """Run the code, or a derivative of it, on tensors; the last output is the structure of the others."""
         cls: type[ForeignFunction] = ctx._function
         needs: tuple[int, ...] = ()
         if ctx.requires_grad:
@@ -172,8 +172,8 @@ class ForeignFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        """Return the gradients of the tensors: by what the framework kept, or, if they are to be differentiated, by
-        applying this Function to the derivative."""
+        """Return the gradients of the tensors: by the framework's residuals, or, under create_graph, by applying this
+        Function to the derivative."""
         tensors: tuple[Tensor, ...] = ctx.saved_tensors
         cls: type[ForeignFunction] = ctx._function
         cotangents = grads[:-1]
@@ -210,7 +210,7 @@ class ForeignFunction(Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        """Return the tangents of the outputs: this Function, applied to the derivative."""
+        """Return the tangents of the outputs, by applying this Function to the derivative."""
         tensors = ctx.saved_tensors
         carrying = [i for i, tangent in enumerate(tangents[1:]) if tangent is not None]
         call = decoded(ctx.code).above(DerivativeKind.JVP, len(tensors), carrying)
@@ -233,7 +233,7 @@ def _array(tensor: Tensor) -> Array:
 
 
 def applied(cls: type[ForeignFunction], call: ForeignCall, tensors: Sequence[Tensor]) -> Any:
-    """Apply a node's Function to a call and return what came out, nested."""
+    """Apply a node's Function to a call and return the nested results."""
     *outputs, outcome = cls.apply(encoded(call), *tensors)
     return outcome.rebuilt(outputs)
 
@@ -251,7 +251,7 @@ def function_class_of(base: type[ForeignFunction], name: str, payload: bytes, re
 
 
 class EncodedCalls:
-    """The ways in which something was called, as bytes."""
+    """A cache of encoded calls."""
 
     def __init__(self) -> None:
         self._known: dict[Any, bytes] = {}
@@ -271,7 +271,7 @@ class EncodedCalls:
 
 
 class ForeignCallable(ABC):
-    """What users call: code of another framework as a node of their graphs."""
+    """The callable that users get: foreign code as a node of their graphs."""
 
     def __init__(self) -> None:
         self._calls = EncodedCalls()
@@ -283,22 +283,22 @@ class ForeignCallable(ABC):
 
     @abstractmethod
     def _own(self) -> list[Tensor]:
-        """Return the tensors that come before the arguments."""
+        """Return the tensors before the arguments."""
 
     def _options(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         return ()
 
     def _keep_state(self, tensors: Sequence[Tensor]) -> None:
-        """Take the new values of buffers; without any, there is nothing to do."""
+        """Store the new values of buffers; without buffers, do nothing."""
         return
 
     @abstractmethod
     def _refusal(self, leaf: Any) -> str | None:
-        """Return why an argument is not taken, None if it is."""
+        """Return the reason why an argument is refused, None if it is accepted."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the code. Tensors may be anywhere in lists, tuples, named tuples and dicts; arrays become tensors
-        without gradient; all else is given as it is, and is part of the program."""
+        without gradient; other leaves are constants of the program."""
         tensors, structure, leaves = flattened_arguments((args, kwargs), _is_array)
         for leaf in (*tensors, *leaves):
             why = self._refusal(leaf)

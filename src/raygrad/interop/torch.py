@@ -1,7 +1,7 @@
-"""torch modules and functions as Function nodes: `raygrad.interop.torch.function`.
+"""torch modules and functions as Function nodes: the public function `raygrad.interop.torch.function`, and its callable
+at the client.
 
-Rules of this file: what users call, at the client. Parameters and buffers are tensors of raygrad; the module itself
-stays as it was. Running is `torch_runtime`'s.
+Parameters and buffers become tensors of raygrad; the module itself stays as it was. `torch_runtime` runs the code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .node import ForeignCallable, ForeignFunction, Runtime, function_class_of
 from .torch_runtime import TorchRuntime, TorchSource
 
 SEEDS = 1 << 62
-"""Seeds are drawn below this."""
+"""The exclusive upper bound of seeds."""
 
 
 def function(module: Any, *, recompute: bool = False, random: bool = False) -> TorchFunction:
@@ -61,7 +61,7 @@ def function(module: Any, *, recompute: bool = False, random: bool = False) -> T
 
 
 def _of_module(torch: Any, module: Any, recompute: bool, random: bool) -> TorchFunction:
-    """Return a module as a node, with copies of its values."""
+    """Return a module as a node, with copies of its parameters and buffers."""
     values: dict[str, Tensor] = {}
     stands_for: dict[int, Any] = {}
     for key, parameter in module.named_parameters():
@@ -136,7 +136,7 @@ class TorchFunction(ForeignCallable):
         """Put the module and all its parts in evaluation mode; return self."""
         return self.train(False)
 
-    # ---- a call -----------------------------------------------------------------------------------------------------
+    # ---- a call ------------------------------------------------------------------------------------------------------
 
     def _own(self) -> list[Tensor]:
         source, values = self._source, self._values
@@ -175,7 +175,7 @@ class _TorchNode(ForeignFunction):
 
 
 def _source(skeleton: Any, random: bool) -> TorchSource:
-    """Return how a module without values travels."""
+    """Return the pickled form of a module without values."""
     state: list[str] = []
     constants: list[str] = []
     for name, _ in skeleton.named_buffers():

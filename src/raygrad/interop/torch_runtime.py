@@ -1,8 +1,8 @@
-"""Running torch modules and functions inside a node: arrays in, arrays out.
+"""Execution of torch modules and functions inside a node: forward, gradients and random numbers, from arrays to arrays.
 
-Rules of this file: nothing of raygrad's tensors, and nothing is left behind: the module that runs is a skeleton without
-values, which gets them for each call. What code changes in place is a private copy; buffers of modules in training come
-out as new values; random numbers start from a seed that is an input.
+It knows no tensors of raygrad. The module that runs is a skeleton without values, which gets them for each call and
+keeps none. What code changes in place is a private copy; buffers of modules in training are returned as new values;
+random numbers start from a seed that is an input.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .calls import DerivativeKind, DerivativeLevel, ForeignCall, Outcome, flatte
 from .node import Array, RunResult, Runtime
 
 SIZES_KEPT: Final = 1024
-"""Ways to call, with shapes, whose graphs' sizes are remembered per module."""
+"""Graph sizes cached per module, by call and shapes."""
 
 
 class TorchSource(NamedTuple):
-    """What travels of a module or function, and what the tensors before its arguments are."""
+    """The pickled form of a module or function, and the roles of the tensors before its arguments."""
 
     code: Any
     """A module without values, or a function."""
@@ -44,19 +44,19 @@ class TorchSource(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the first tensors are called."""
+        """The names of the tensors before the arguments."""
         return (*self.parameters, *self.constants, *self.state)
 
 
 class TorchResiduals(NamedTuple):
-    """The two ends of torch's own graph."""
+    """The inputs and outputs of torch's own graph."""
 
     inputs: Sequence[Any]
     outputs: Sequence[Any]
 
 
 class _ThreadCopy(threading.local):
-    """Code as one thread has it."""
+    """The code as one thread has it."""
 
     source: TorchSource | None = None
 
@@ -69,7 +69,7 @@ class TorchRuntime(Runtime):
         self._payload = payload
         self._mine = _ThreadCopy()
         self._changed: dict[ForeignCall, frozenset[int]] = {}
-        """Per way to call, what the code changes in place: such tensors are copied first."""
+        """Per call, the tensors that the code changes in place: they are copied first."""
         self._sizes: dict[Any, int] = {}
 
     @property
@@ -80,10 +80,10 @@ class TorchRuntime(Runtime):
             self._mine.source = found = cast("TorchSource", unpickle_value(self._payload))
         return found
 
-    # ---- a node -----------------------------------------------------------------------------------------------------
+    # ---- a node ------------------------------------------------------------------------------------------------------
 
     def run(self, call: ForeignCall, arrays: Sequence[Array], needs: Sequence[int]) -> RunResult:
-        """Run the code, or a derivative of it; what is kept is torch's graph.
+        """Run the code, or a derivative of it; keep torch's graph.
 
         Raises:
             AutogradError: it draws random numbers without a seed, or changes parameters in place.
@@ -130,7 +130,7 @@ class TorchRuntime(Runtime):
     def infer(
         self, call: ForeignCall, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
     ) -> tuple[list[Any], Outcome]:
-        """Return what a run would give, by running on tensors without data."""
+        """Return the specs of a run's results, by running on tensors without data."""
         torch = self._torch
         with framework_settings(torch, *call.options), torch.device("meta"), torch.no_grad():
             tensors = [torch.empty(shape, dtype=getattr(torch, dtype.name)) for shape, dtype in specs]
@@ -138,7 +138,7 @@ class TorchRuntime(Runtime):
         return [(tuple(output.shape), str(output.dtype).removeprefix("torch.")) for output in outputs], outcome
 
     def _size(self, call: ForeignCall, tensors: Sequence[Any], outputs: Sequence[Any]) -> int:
-        """Return the bytes that torch's graph keeps alive besides the inputs: looked up once per shapes."""
+        """Return the bytes that torch's graph keeps alive besides the inputs; computed once per shapes."""
         try:
             key = (call, tuple([tensor.shape for tensor in tensors]))
             found = self._sizes.get(key)
@@ -150,16 +150,16 @@ class TorchRuntime(Runtime):
             found = self._sizes[key] = graph_bytes(outputs, tensors)
         return found
 
-    # ---- derivatives ------------------------------------------------------------------------------------------------
+    # ---- derivatives -------------------------------------------------------------------------------------------------
 
     def _value(self, call: ForeignCall, depth: int, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
-        """Return what the code gives, with the first `depth` derivatives taken, as flat tensors."""
+        """Return the code's results with the first `depth` derivatives taken, as flat tensors."""
         if not depth:
             return self._forward(call, tensors, real)
         level = call.levels[depth - 1]
-        below, beside = list(tensors[: level.inputs]), tensors[level.inputs :]
+        below, directions = list(tensors[: level.inputs]), tensors[level.inputs :]
         if level.kind is DerivativeKind.JVP:
-            return self._pushed_forward(call, depth, level, below, beside, real)
+            return self._pushed_forward(call, depth, level, below, directions, real)
         torch = self._torch
         differentiated = depth < len(call.levels) or torch.is_grad_enabled()
         with torch.enable_grad():
@@ -167,7 +167,7 @@ class TorchRuntime(Runtime):
                 if not below[position].requires_grad:
                     below[position] = below[position].detach().requires_grad_()
             outputs, _ = self._value(call, depth - 1, below, real)
-            cotangents = iter(beside)
+            cotangents = iter(directions)
             pairs = [(output, next(cotangents)) for output, there in zip(outputs, level.given, strict=True) if there]
             pairs = [(output, cotangent) for output, cotangent in pairs if output.requires_grad]
             found: list[Any] = [None] * len(level.chosen)
@@ -206,7 +206,7 @@ class TorchRuntime(Runtime):
         ]
         return present_results(moving)
 
-    # ---- the code itself --------------------------------------------------------------------------------------------
+    # ---- the code itself ---------------------------------------------------------------------------------------------
 
     def _forward(self, call: ForeignCall, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
         source = self.source
@@ -245,7 +245,7 @@ class TorchRuntime(Runtime):
     def _note_changes(
         self, call: ForeignCall, before: Sequence[Any], after: Sequence[Any], versions: Sequence[int], known: Any
     ) -> None:
-        """Check what the code changed in place; the first time, remember it."""
+        """Check which tensors the code changed in place; the first time, remember them."""
         source = self.source
         first = len(source.parameters) + len(source.constants)
         state = frozenset(range(first, first + len(source.state)))
@@ -288,13 +288,13 @@ class TorchRuntime(Runtime):
 
     @contextmanager
     def _chance(self, seed: Any) -> Generator[None]:
-        """Run with torch's generator seeded, and put back as it was; without a seed, check that nothing was drawn.
+        """Run with torch's generator seeded, and restore it; without a seed, check that nothing was drawn.
 
         Raises:
             AutogradError: something was.
         """
         generator = self._torch.default_generator
-        with _draws.alone() if seed is not None else _draws.beside_others():
+        with _generator_lock.exclusive() if seed is not None else _generator_lock.shared():
             before = generator.get_state()
             try:
                 if seed is not None:
@@ -311,10 +311,10 @@ class TorchRuntime(Runtime):
                 "worker; or put the module in evaluation mode (.eval())"
             )
 
-    # ---- arrays -----------------------------------------------------------------------------------------------------
+    # ---- arrays ------------------------------------------------------------------------------------------------------
 
     def _array_of(self, tensor: Any, taken: set[int]) -> Array:
-        """Return a tensor as an array of memory that is its alone: no input's, and no other output's."""
+        """Return a tensor as an array that shares memory with no input and no other output."""
         if tensor.layout is not self._torch.strided or tensor.device.type != "cpu":
             raise TypeError(
                 f"{self.source.name} returned a tensor of layout {tensor.layout} on {tensor.device}; a node's results "
@@ -343,7 +343,8 @@ class TorchRuntime(Runtime):
 
 
 class GeneratorLock:
-    """Who may use torch's generator, which belongs to the process: one that seeds it, or any number that leave it."""
+    """The lock of torch's generator, which belongs to the process: one thread that seeds it, or any number that do
+    not."""
 
     def __init__(self) -> None:
         self._turn = threading.Condition()
@@ -351,8 +352,8 @@ class GeneratorLock:
         self._others = 0
 
     @contextmanager
-    def alone(self) -> Generator[None]:
-        """Wait until nobody runs, and keep others waiting."""
+    def exclusive(self) -> Generator[None]:
+        """Wait until no other thread is inside, and keep others waiting."""
         with self._turn:
             self._turn.wait_for(lambda: not self._seeding and not self._others)
             self._seeding = True
@@ -364,8 +365,8 @@ class GeneratorLock:
                 self._turn.notify_all()
 
     @contextmanager
-    def beside_others(self) -> Generator[None]:
-        """Wait until nobody seeds it."""
+    def shared(self) -> Generator[None]:
+        """Wait until no thread seeds the generator."""
         with self._turn:
             self._turn.wait_for(lambda: not self._seeding)
             self._others += 1
@@ -377,11 +378,11 @@ class GeneratorLock:
                 self._turn.notify_all()
 
 
-_draws: Final = GeneratorLock()
+_generator_lock: Final = GeneratorLock()
 
 
 def places_of(tensors: Sequence[Any]) -> set[int]:
-    """Return where the memory of tensors begins."""
+    """Return the addresses of tensors' memory."""
     return {
         tensor.untyped_storage().data_ptr()
         for tensor in tensors
@@ -390,13 +391,13 @@ def places_of(tensors: Sequence[Any]) -> set[int]:
 
 
 def storage_of(saved: Any) -> Any:
-    """Return the memory of a tensor that torch saved; None for anything else."""
+    """Return the storage of a tensor that torch saved; None for other values."""
     untyped = getattr(saved, "untyped_storage", None)
     return None if untyped is None else untyped()
 
 
 def graph_bytes(outputs: Sequence[Any], inputs: Sequence[Any]) -> int:
-    """Return the bytes that the nodes of torch's graph behind `outputs` have saved, those of `inputs` left out."""
+    """Return the bytes that the nodes of torch's graph behind `outputs` have saved, without those of `inputs`."""
     counted = places_of(inputs)
     waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
     seen = set(waiting)
@@ -424,7 +425,7 @@ def graph_bytes(outputs: Sequence[Any], inputs: Sequence[Any]) -> int:
 
 
 def call_of(call: ForeignCall) -> ForeignCall:
-    """Return the way to call the code itself, whatever derivative is taken."""
+    """Return the call of the code itself, without derivatives."""
     return call if not call.levels else ForeignCall(call.structure, call.leaves, call.own, call.options)
 
 
@@ -435,7 +436,7 @@ def unchecked() -> Generator[None]:
 
 
 class _NestingDepth(threading.local):
-    """How deep this thread is in nodes."""
+    """The number of nodes that this thread is inside of."""
 
     depth: int = 0
 
@@ -445,8 +446,8 @@ _threads: Final = _NestingDepth()
 
 @contextmanager
 def framework_settings(torch: Any, default_dtype: str = "") -> Generator[None]:
-    """Run torch code as every process does: without the program's autocast, with the client's default dtype, and with
-    as many threads as the session gives its workers (H12)."""
+    """Set torch's process-wide modes for a node: no autocast, the client's default dtype, and as many threads as the
+    session gives its workers (H12)."""
     limit = limit_in_force()
     before = torch.get_num_threads()
     floats = torch.get_default_dtype()

@@ -1,5 +1,7 @@
-"""Functions of networks: `raygrad.nn.functional`, and clipping of gradients: `raygrad.nn.utils`. Modules that hold
-parameters are the program's own."""
+"""The public module `raygrad.nn`: `nn.functional`, and gradient clipping in `nn.utils`.
+
+Modules that hold parameters are the program's own.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The functions of `torch.nn.functional` that the catalogue has.
+"""The public module `raygrad.nn.functional`: the functions of `torch.nn.functional`.
 
-Rules of this file: names alone; the functions stand in `raygrad.autograd.ops`, whose table FUNCTIONAL says which.
+A list of names; the functions are in `raygrad.autograd.ops`, whose table FUNCTIONAL lists them.
 """
 
 from typing import TYPE_CHECKING, Any

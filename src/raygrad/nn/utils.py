@@ -1,7 +1,6 @@
-"""Clipping of gradients, with PyTorch's names, results and errors.
+"""Gradient clipping by norm and by value: `clip_grad_norm_`, `clip_grad_value_`, with PyTorch's results and errors.
 
-Rules of this file: written with tensor operations only. So in a session it is recorded and waits for nothing, but for
-what `error_if_nonfinite` has to read.
+Written with tensor operations only, so a session records it and waits for nothing but what `error_if_nonfinite` reads.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Optimisers, with PyTorch's names, defaults and errors.
 
-- *Optimizer*: what all have in common: parameter groups, `zero_grad`, `state_dict`, `step`.
-- *SGD*, *Adam* and its kin (*AdamW*, *Adamax*, *NAdam*, *RAdam*), *RMSprop*, *Adagrad*, *Adadelta*: how a parameter
-  moves along its gradient.
-- *lr_scheduler*: schedules of learning rates.
+- *Optimizer*: the base class: parameter groups, `zero_grad`, `state_dict`, `step`.
+- *SGD*, *Adam* and its relatives (*AdamW*, *Adamax*, *NAdam*, *RAdam*), *RMSprop*, *Adagrad*, *Adadelta*: update rules.
+- *lr_scheduler*: learning rate schedules.
 
 They are written with tensor operations only. So in a session a step records its arithmetic like any other code: the
 parameters and the optimiser's state become pending values, stay on the workers, and fall back to the newest step that

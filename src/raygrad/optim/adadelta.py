@@ -1,4 +1,4 @@
-"""Adadelta (Zeiler, 2012)."""
+"""The optimiser Adadelta (Zeiler, 2012): its options and update rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adagrad (Duchi, Hazan and Singer, 2011)."""
+"""The optimiser Adagrad (Duchi, Hazan and Singer, 2011): its options and update rule."""
 
 from __future__ import annotations
 

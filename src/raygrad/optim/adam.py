@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba, 2015), with AMSGrad (Reddi et al., 2018)."""
+"""The optimiser Adam (Kingma and Ba, 2015), with AMSGrad (Reddi et al., 2018): its options and update rule."""
 
 from __future__ import annotations
 

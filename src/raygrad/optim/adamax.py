@@ -1,4 +1,4 @@
-"""Adamax (Kingma and Ba, 2015): Adam with the largest gradient in the place of the mean square."""
+"""The optimiser Adamax (Kingma and Ba, 2015): Adam with the largest gradient in place of the mean square."""
 
 from __future__ import annotations
 

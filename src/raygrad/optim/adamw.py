@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov and Hutter, 2019): Adam whose weights decay apart from the gradient."""
+"""The optimiser AdamW (Loshchilov and Hutter, 2019): Adam with decoupled weight decay."""
 
 from __future__ import annotations
 

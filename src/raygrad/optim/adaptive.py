@@ -1,6 +1,6 @@
-"""The update that adaptive optimisers share: the state begins, the steps are counted, and a rule moves the parameter.
+"""The update loop of adaptive optimisers: state initialisation and step counts around an optimiser's own rule.
 
-An optimiser of this kind is its options, what it keeps for each parameter (`initial`), and its rule (`move`).
+A subclass gives its options, the first values of its state (`initial`), and its update rule (`move`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .optimizer import Group, Optimizer, ParameterState, zeros_like
 
 
 class AdaptiveOptimizer(Optimizer):
-    """An optimiser of real parameters that counts the steps of each, and keeps running values of its gradient."""
+    """The base of optimisers of real parameters that count steps and keep running values of the gradient."""
 
     real_only = True
 
@@ -30,15 +30,15 @@ class AdaptiveOptimizer(Optimizer):
 
     @abstractmethod
     def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """Yield the name and the first value of each entry of a parameter's state, but for the number of steps."""
+        """Yield the name and first value of each entry of a parameter's state, except the number of steps."""
 
     @abstractmethod
     def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
-        """Move one parameter along a direction, and bring what is kept for it up to date."""
+        """Update one parameter along a direction, and its state."""
 
 
 class MomentOptimizer(AdaptiveOptimizer):
-    """An optimiser that keeps running means of the gradient and of its square."""
+    """The base of optimisers that keep running means of the gradient and of its square."""
 
     def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
         yield "exp_avg", zeros_like(param)

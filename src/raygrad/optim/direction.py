@@ -1,6 +1,6 @@
-"""Where an update starts from: the gradient as the options that all optimisers share make it.
+"""The gradient as an update uses it: negated for `maximize`, with weight decay added.
 
-Rules of this file: no state; what each optimiser makes of the direction is its own.
+Shared by all optimisers; it has no state.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .optimizer import Group
 
 
 def direction_of(group: Group, param: Tensor, grad: Tensor) -> Tensor:
-    """Return the gradient, turned round to climb (`maximize`), with `weight_decay * param` added."""
+    """Return the gradient, negated for `maximize`, with `weight_decay * param` added."""
     direction = -grad if group["maximize"] else grad
     if group["weight_decay"] != 0:
         direction = direction.add(param, alpha=group["weight_decay"])

@@ -1,6 +1,6 @@
-"""What schedules of learning rates have in common: when a rate is changed, what is kept, saving and loading.
+"""The base class of learning rate schedules, `LRScheduler`: step counting, setting rates, saving and loading.
 
-Rules of this file: Python numbers alone. A rate is an operand of the update, so that a schedule makes no new plan (H9).
+It works on Python numbers alone. A rate is an operand of the update, so that a schedule makes no new plan (H9).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from .optimizer import Group, Optimizer
 
 
 def checked(optimizer: object) -> Optimizer:
-    """Return what a schedule is given as an optimiser.
+    """Return the optimiser given to a schedule, checked.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not an `Optimizer`.
     """
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
@@ -29,9 +29,9 @@ class LRScheduler(ABC):
     Subclasses give `get_lr`. The first rates are set when it is made; `step` belongs after the optimiser's.
 
     Attributes:
-        optimizer: whose rates are set.
-        last_epoch: the number of the step whose rates are set.
-        base_lrs: the rates that the groups began with.
+        optimizer: the optimiser.
+        last_epoch: the number of the current step.
+        base_lrs: the initial rate of each group.
 
     Raises:
         TypeError: not an optimiser.
@@ -63,18 +63,19 @@ class LRScheduler(ABC):
         finally:
             self._begins = False
 
-    # ---- a step -----------------------------------------------------------------------------------------------------
+    # ---- a step ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def get_lr(self) -> list[float]:
         """Return the rate of each group at `last_epoch`, from those of the step before."""
 
     def closed_form(self) -> list[float]:
-        """Return the rates of `last_epoch` by themselves; as far as that is not defined, what `get_lr` does."""
+        """Return the rates of `last_epoch` independent of earlier steps; where no such formula is defined, those of
+        `get_lr`."""
         return self.get_lr()
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next rates, or to those of a step by its number."""
+        """Set the rates of the next step, or of a step by its number."""
         if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call `optimizer.step()` first: "
@@ -92,7 +93,7 @@ class LRScheduler(ABC):
         self._last_lr = list(rates)
 
     def get_last_lr(self) -> list[float]:
-        """Return the rates that were set last, one for each group."""
+        """Return the current rates, one for each group."""
         return self._last_lr
 
     @property
@@ -100,17 +101,17 @@ class LRScheduler(ABC):
         return self.optimizer.param_groups
 
     def _now(self) -> list[float]:
-        """Return the rates of the groups as they are."""
+        """Return the current rates of the groups."""
         return [group["lr"] for group in self._groups]
 
-    # ---- saving and loading -----------------------------------------------------------------------------------------
+    # ---- saving and loading ------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` takes: everything but the optimiser."""
+        """Return the state for `load_state_dict`: everything but the optimiser."""
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned, of a schedule of the same kind."""
+        """Restore the state of a schedule of the same kind."""
         own: Any = self.__dict__
         own.update(state_dict)
 

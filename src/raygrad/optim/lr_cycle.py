@@ -1,4 +1,4 @@
-"""One rise and fall of the learning rate, and of the momentum against it."""
+"""The one-cycle schedule, `OneCycleLR`: a rise and fall of the learning rate, and of the momentum against it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .optimizer import Optimizer
 
 
 class _Phase(NamedTuple):
-    """A part of the cycle: its last step, and between which entries of a group rate and momentum go."""
+    """A phase of the cycle: its last step, and the start and end of rate and momentum."""
 
     end: float
     rate: tuple[str, str]
@@ -18,7 +18,7 @@ class _Phase(NamedTuple):
 
 
 class OneCycleLR(LRScheduler):
-    """From a low rate to `max_lr`, and down to one that is lower still, in `total_steps` steps, one after each batch.
+    """The one-cycle schedule: from a low rate to `max_lr`, and down to a lower one, in `total_steps` steps.
 
     Args:
         optimizer: whose rates are set.
@@ -128,7 +128,7 @@ class OneCycleLR(LRScheduler):
 
 
 def _steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
-    """Return the number of steps of the cycle.
+    """Return the number of steps of the cycle, checked.
 
     Raises:
         ValueError: it is not given, or not positive.

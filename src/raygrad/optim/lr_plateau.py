@@ -1,4 +1,4 @@
-"""A learning rate that falls when a value that is watched does not get better any more."""
+"""The schedule `ReduceLROnPlateau`: a learning rate that falls when a metric stops improving."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiplies the rate by `factor` once a value has not got better for more than `patience` steps.
+    """Multiplies the rate by `factor` when a metric has not improved for more than `patience` steps.
 
     `step(value)` reads the value: in a session, it waits for a loss that is pending.
 
@@ -18,10 +18,10 @@ class ReduceLROnPlateau(LRScheduler):
         optimizer: whose rates are set.
         mode: "min" if less is better, or "max".
         factor: by what the rate is multiplied, less than 1.
-        patience: steps without getting better that are let pass.
-        threshold: by how much better counts.
+        patience: tolerated steps without improvement.
+        threshold: the least improvement that counts.
         threshold_mode: "rel", to the best so far, or "abs".
-        cooldown: steps after a change in which nothing is counted.
+        cooldown: steps after a change that are not counted.
         min_lr: the least rate; one, or a list with one for each group.
         eps: changes of the rate by less than this are not made.
 
@@ -57,7 +57,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.reset()
 
     def reset(self) -> None:
-        """Forget the best value, and how long it was not reached."""
+        """Forget the best value, and the number of steps without improvement."""
         self.best = math.inf if self.mode == "min" else -math.inf
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
@@ -66,7 +66,7 @@ class ReduceLROnPlateau(LRScheduler):
         return self._now()
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Take note of a value, and change the rates if it is time."""
+        """Record a metric, and reduce the rates when it is time."""
         value = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(value):
@@ -91,7 +91,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether nothing is counted yet."""
+        """Whether steps are not counted yet after a change."""
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float) -> bool:

@@ -1,7 +1,8 @@
-"""Schedules of learning rates, with PyTorch's names, values and errors: `raygrad.optim.lr_scheduler`.
+"""Learning rate schedules by step number, `raygrad.optim.lr_scheduler`: StepLR, CosineAnnealingLR, SequentialLR and the
+like.
 
-Rules of this file: schedules that go by the number of the step alone. Most multiply the rate of the step before, so
-that several of them can be combined (`ChainedScheduler`), and a rate that the program sets itself is gone on from.
+With PyTorch's names, values and errors. Most multiply the rate of the step before, so that several can be combined
+(`ChainedScheduler`), and continue from a rate that the program sets itself.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ __all__ = [
 
 
 class _FunctionSchedule(LRScheduler):
-    """A schedule that calls a function of the program's for each group."""
+    """A schedule whose rates come from a function of the program, one for each group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         self.lr_lambdas: list[Callable[[int], float]] = per_group("lr_lambda", lr_lambda, optimizer)
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` takes; of the functions, the attributes of those that are objects."""
+        """Return the state for `load_state_dict`, with the attributes of functions that are objects."""
         kept = super().state_dict()
         kept["lr_lambdas"] = [None if isinstance(f, FunctionType) else dict(f.__dict__) for f in self.lr_lambdas]
         return kept
@@ -241,7 +242,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class _CompositeSchedule(LRScheduler):
-    """A schedule that others make up: they set the rates, and their state is saved with its own."""
+    """A schedule composed of others: they set the rates, and their state is saved with its own."""
 
     _schedulers: list[LRScheduler]
 
@@ -260,7 +261,7 @@ class _CompositeSchedule(LRScheduler):
 
 
 class SequentialLR(_CompositeSchedule):
-    """One schedule after the other; the next begins, at its own first rate, at each of `milestones`.
+    """Several schedules one after the other: at each of `milestones` the next one begins, at its own initial rate.
 
     Raises:
         ValueError: no schedules, one of another optimiser, or not one milestone less than schedules.
@@ -288,7 +289,7 @@ class SequentialLR(_CompositeSchedule):
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next rates.
+        """Set the rates of the next step.
 
         Raises:
             ValueError: an `epoch` is given: which schedule it belongs to depends on the steps before.
@@ -306,7 +307,7 @@ class SequentialLR(_CompositeSchedule):
 
 
 class ChainedScheduler(_CompositeSchedule):
-    """Several schedules at once: each changes the rates that the one before it leaves.
+    """Several schedules at once: each changes the rates set by the previous one.
 
     Raises:
         ValueError: no schedules, or one of another optimiser.
@@ -322,7 +323,7 @@ class ChainedScheduler(_CompositeSchedule):
         self._last_lr = self._now()
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next rates."""
+        """Set the rates of the next step."""
         for one in self._schedulers:
             one.step(epoch)
         self._last_lr = self._now()

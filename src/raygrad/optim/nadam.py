@@ -1,4 +1,4 @@
-"""NAdam (Dozat, 2016): Adam with the momentum of Nesterov."""
+"""The optimiser NAdam (Dozat, 2016): Adam with Nesterov momentum."""
 
 from __future__ import annotations
 

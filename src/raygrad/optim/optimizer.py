@@ -1,7 +1,7 @@
-"""What all optimisers share: parameter groups, the state of each parameter, saving and loading, one step.
+"""The base class of optimisers, `Optimizer`: parameter groups, state per parameter, `step`, saving and loading.
 
-Rules of this file: no arithmetic, and nothing that knows whether values are arrays or pending. Numbers such as the
-learning rate are operands of the update, never parameters of an op: a decayed learning rate makes no new plan (H9).
+It has no arithmetic, and does not know whether values are arrays or pending. Numbers such as the learning rate are
+operands of the update, never parameters of an op: a decayed learning rate makes no new plan (H9).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Group = dict[str, Any]
 
 
 class ParameterState(dict[str, Any]):
-    """What an optimiser keeps for one parameter, by name; its entries are cells, which a failed run takes back (H8).
+    """The optimiser's state of one parameter, by name; its entries are variables, which a failed run rolls back (H8).
 
-    A cell is an attribute to whoever rolls it back, so every entry is an attribute too, and None means that there is
-    no such entry.
+    A variable is rolled back as an attribute, so every entry is an attribute, too; None means that there is no such
+    entry.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -46,13 +46,13 @@ class ParameterState(dict[str, Any]):
 
 
 class Optimizer(ABC):
-    """Moves parameters along their gradients.
+    """The base class of optimisers, which update parameters from their gradients.
 
-    Subclasses give `update`, which moves one parameter.
+    Subclasses define `update`, which updates one parameter.
 
     Attributes:
-        param_groups: the groups, which may be read and changed between steps: `group["lr"] *= 0.5`.
-        state: what is kept per parameter.
+        param_groups: the groups, open to changes between steps: `group["lr"] *= 0.5`.
+        state: a `ParameterState` per parameter.
         defaults: the options of groups that do not set their own.
 
     Raises:
@@ -61,7 +61,7 @@ class Optimizer(ABC):
     """
 
     real_only: ClassVar[bool] = False
-    """Whether complex parameters are refused: squares of gradients are kept, which are to be real."""
+    """Whether complex parameters are refused, since the state keeps squares of gradients."""
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -72,7 +72,7 @@ class Optimizer(ABC):
         self.state: dict[Tensor, ParameterState] = {}
         self.param_groups: list[Group] = []
         self._stepped = False
-        """Whether it has made a step: schedules of learning rates come after."""
+        """Whether it has made a step: schedules warn if theirs comes first."""
         given = list(params)
         if not given:
             raise ValueError("optimizer got an empty parameter list")
@@ -109,7 +109,7 @@ class Optimizer(ABC):
         if self.real_only:
             check_real(type(self).__name__, self.param_groups[-1])
 
-    # ---- a step -----------------------------------------------------------------------------------------------------
+    # ---- a step ------------------------------------------------------------------------------------------------------
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or fill them with zeros."""
@@ -120,7 +120,7 @@ class Optimizer(ABC):
                 param.grad = zeros_like(param)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Move every parameter that has a gradient. In a session this submits the step and does not wait for it.
+        """Update every parameter that has a gradient. In a session this submits the step and does not wait for it.
 
         Args:
             closure: evaluates the model again and returns the loss, which `step` returns.
@@ -142,10 +142,10 @@ class Optimizer(ABC):
 
     @abstractmethod
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
-        """Move one parameter in place, with what was `kept` for it; called with recording of gradients off."""
+        """Update one parameter in place, with its state `kept`; called with recording of gradients off."""
 
     def keep(self, kept: ParameterState, name: str, value: Tensor) -> Tensor:
-        """Make `value` an entry of a parameter's state, and return it."""
+        """Set an entry of a parameter's state, and return its value."""
         recorder = self._recorder()
         if recorder is None:
             kept[name] = value
@@ -154,16 +154,17 @@ class Optimizer(ABC):
         return value
 
     def begin(self, kept: ParameterState, param: Tensor) -> bool:
-        """Keep the number of steps of a parameter, unless it is kept already; return whether it was its first step."""
+        """Start the step count of a parameter, unless it exists; return whether this is its first step."""
         if "step" in kept:
             return False
         self.keep(kept, "step", creation.zeros((), dtype=np.float64, device=param.device))
         return True
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
-        """Give a parameter, or an entry of its state, its next value, in place: in a session a new version of the cell.
+        """Set the next value of a parameter, or of an entry of its state, in place: in a session, a new version of the
+        variable.
 
-        Memory that cannot be written, as that of a value that came out of a session, is left as it is.
+        Read-only memory, as of a value fetched from a session, is replaced and not written to.
         """
         data = tensor._data
         if type(data) is Pending or writable(data) or self._recorder() is not None:
@@ -173,8 +174,8 @@ class Optimizer(ABC):
             bump(tensor.counter())
 
     def decayed(self, group: Group, param: Tensor) -> Group:
-        """Shrink a parameter by `lr * weight_decay` of itself, if the optimiser has that option and the group asks for
-        it, and return the group as the gradient's part of the step sees it."""
+        """Shrink a parameter by `lr * weight_decay` of itself, if the group has decoupled weight decay; return the
+        group for the remaining update."""
         known = "decoupled_weight_decay" in self.defaults
         if not known or not group["decoupled_weight_decay"] or group["weight_decay"] == 0:
             return group
@@ -187,7 +188,7 @@ class Optimizer(ABC):
                 yield group, param
 
     def _recorder(self) -> Recorder | None:
-        """Return the recorder of the session that this step belongs to, if any: the ambient one, or the parameters'."""
+        """Return the recorder of this step's session, the ambient one or the parameters', or None."""
         if state.recorder is not None:
             return state.recorder
         for _, param in self._parameters():
@@ -197,10 +198,10 @@ class Optimizer(ABC):
                     return data.record.recorder
         return None
 
-    # ---- saving and loading -----------------------------------------------------------------------------------------
+    # ---- saving and loading ------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state and the options, with parameters named by their number: what `load_state_dict` takes."""
+        """Return the state and the options for `load_state_dict`, with parameters numbered."""
         numbers = {param: number for number, (_, param) in enumerate(self._parameters())}
         return {
             "state": {numbers[param]: dict(kept) for param, kept in self.state.items() if param in numbers},
@@ -208,8 +209,8 @@ class Optimizer(ABC):
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned, of this optimiser or of one over like parameters in the same order, be
-        they on other devices.
+        """Restore the state of this optimiser, or of one over like parameters in the same order, also from other
+        devices.
 
         Raises:
             ValueError: the groups do not correspond.
@@ -252,7 +253,7 @@ def zeros_like(param: Tensor) -> Tensor:
 
 
 def check_rates(options: Mapping[str, float]) -> None:
-    """Raise ValueError for the first option that is not a number of at least zero, by what it is called."""
+    """Raise ValueError for the first option that is not a number of at least zero, with its name."""
     for what, value in options.items():
         if not value >= 0.0:
             raise ValueError(f"Invalid {what}: {value}")
@@ -266,7 +267,7 @@ def check_betas(betas: tuple[float, float]) -> None:
 
 
 def check_moments(lr: float, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
-    """Check what Adam and its relatives have in common.
+    """Check the options that Adam and its relatives share.
 
     Raises:
         ValueError: a negative rate, or a beta outside [0, 1).

@@ -1,4 +1,4 @@
-"""RAdam (Liu et al., 2020): Adam that does without the mean square until enough of it is known."""
+"""The optimiser RAdam (Liu et al., 2020): Adam with a rectified adaptive rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RMSprop (Hinton, 2012), also centred (Graves, 2013) and with momentum."""
+"""The optimiser RMSprop (Hinton, 2012), also centred (Graves, 2013) and with momentum."""
 
 from __future__ import annotations
 

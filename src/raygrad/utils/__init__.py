@@ -1,4 +1,4 @@
-"""What PyTorch has in `torch.utils` and raygrad has too: `raygrad.utils.checkpoint`."""
+"""The public module `raygrad.utils`: what raygrad has of `torch.utils`, which is `checkpoint`."""
 
 from . import checkpoint as checkpoint
 

@@ -1,6 +1,6 @@
-"""Checkpointing under PyTorch's names; `raygrad.checkpoint` is what does it.
+"""`torch.utils.checkpoint`: `checkpoint` and `checkpoint_sequential` under PyTorch's names and arguments.
 
-Rules of this file: names and arguments alone.
+Both call `raygrad.checkpoint`, which is in `autograd.engine.checkpointing`.
 """
 
 from __future__ import annotations

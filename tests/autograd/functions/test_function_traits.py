@@ -26,7 +26,7 @@ class Inherits(Double):
 
 
 def test_a_plan_tells_the_style():
-    assert Double._plan.setup is None
+    assert Double._traits.setup is None
 
     class Separate(rg.autograd.Function):
         @staticmethod
@@ -37,7 +37,7 @@ def test_a_plan_tells_the_style():
         def setup_context(ctx, inputs, output):
             pass
 
-    assert Separate._plan.setup is Separate.setup_context
+    assert Separate._traits.setup is Separate.setup_context
 
 
 def test_a_class_that_is_patched_is_planned_anew_with_those_that_inherit_from_it(monkeypatch: pytest.MonkeyPatch):
@@ -69,7 +69,7 @@ def test_fn_16_both_names_of_the_backward_raise_when_the_node_runs():
 
 
 def test_fn_23_flags_are_genuine_bools():
-    assert not Double._plan.boxed
+    assert not Double._traits.boxed
     assert Double.vjp is unwritten
 
     class Odd(Double):

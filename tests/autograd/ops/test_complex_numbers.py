@@ -96,8 +96,8 @@ def test_complex_numbers_are_taken_and_refused_as_in_torch(name: str, where: str
 WITHOUT_DERIVATIVE = {
     "affine": ["bilinear"],
     "activations": ["silu"],
-    "lookup": ["embedding-square"],
-    "measures": ["soft_margin-mean", "soft_margin-sum", "soft_margin-none"],
+    "embedding": ["embedding-square"],
+    "distances": ["soft_margin-mean", "soft_margin-sum", "soft_margin-none"],
     "pointwise": ["nan_to_num"],
     "selecting": [
         "select_scatter",

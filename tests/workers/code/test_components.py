@@ -178,7 +178,7 @@ def test_a_method_counts_by_its_function_and_its_object():
     assert CodeFingerprint(one.method).key != CodeFingerprint(Method.method).key
 
 
-@pytest.mark.parametrize("name", ["_plan", "_backward_cls"])
+@pytest.mark.parametrize("name", ["_traits", "_backward_cls"])
 def test_names_that_raygrad_keeps_in_functions_are_the_user_s_own_elsewhere(name: str):
     class Code:
         pass
@@ -193,7 +193,7 @@ def test_names_that_raygrad_keeps_in_functions_are_the_user_s_own_elsewhere(name
         pass
 
     before = CodeFingerprint(Applied)
-    Applied._plan = 1  # type: ignore[assignment]
+    Applied._traits = 1  # type: ignore[assignment]
     assert CodeFingerprint(Applied).key == before.key
     assert before.guard.holds()
 

@@ -55,7 +55,7 @@ class Application:
         policy: str,
         inputs: Sequence[Pending | None],
     ) -> None:
-        self.plan = cls._plan
+        self.plan = cls._traits
         """That of the class as it was: setting an attribute of the class makes another."""
         self.known = known
         self.key = key
@@ -89,7 +89,7 @@ class Application:
 
     def serves(self, cls: type[Function], known: Known | None) -> bool:
         """Tell whether it still holds."""
-        return self.plan is cls._plan and self.known is known
+        return self.plan is cls._traits and self.known is known
 
 
 def context_of(known: Known, stays: int) -> SpecEntry:

@@ -147,7 +147,7 @@ class RecordedFunction(FunctionNode):
         live = self._live_context()
         assert live is not None
         slots = saved_slots(live)
-        if self._function._plan.read_once and slots:
+        if self._function._traits.read_once and slots:
             self.__dict__["_taken"] = True
         return tuple(
             [
@@ -412,7 +412,7 @@ class RecordedFunction(FunctionNode):
         """Take note of a recorded backward: where its context is from now on (DR-05)."""
         retain = self._recorder.retaining
         made.pinned = self._pinned or not retain
-        if self._assigned or self._notes or self._changes() or (retain and self._function._plan.read_once):
+        if self._assigned or self._notes or self._changes() or (retain and self._function._traits.read_once):
             left = made.output(0)
             self.__dict__["_assigned"] = _NONE
             if retain or not self._saves:
