@@ -94,7 +94,7 @@ FUNCTION_NODE: Final = ClassInterface(
 
 FUNCTION: Final = ClassInterface(
     "functions.function.Function",
-    (Attribute("_plan", "How it is called: sessions notice by it that a class was changed."),),
+    (Attribute("_traits", "How it is called: sessions notice by it that a class was changed."),),
 )
 
 INTERFACE: Final = (TENSOR, NODE, OP_NODE, FUNCTION_NODE, FUNCTION)

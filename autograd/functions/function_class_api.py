@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 if TYPE_CHECKING:
     from .context import FunctionNode
 
-MADE_BY_METACLASS = frozenset({"_backward_cls", "_plan"})
+MADE_BY_METACLASS = frozenset({"_backward_cls", "_traits"})
 """Members of a Function that its metaclass makes, and that are no part of its definition."""
 
 LEGACY = (
