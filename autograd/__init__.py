@@ -81,3 +81,8 @@ __all__ = [
 ]
 
 Variable._execution_engine = ExecutionEngine()
+
+
+def __dir__() -> list[str]:
+    """Return what is public: the names in `__all__`, and the submodule of the names around Functions."""
+    return sorted([*__all__, "function"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.compile.compiled import ALIKE_KEPT
+from raygrad.client.compile.compiled import MAX_RECORDINGS_PER_KIND
 
 
 @pytest.fixture
@@ -111,9 +111,9 @@ def test_calls_that_differ_in_one_thing_alone_do_not_share_recordings_nor_displa
     step: Any = session.compile(scaled)
     one, other = KINDS[component]
     for _ in range(2):
-        for option in range(ALIKE_KEPT):  # as many recordings of each kind as are kept of one
+        for option in range(MAX_RECORDINGS_PER_KIND):  # as many recordings of each kind as are kept of one
             scale = float(option)
             for call in (one, other):
                 assert call(step).detach().flatten()[0].item() == option
-        assert step.recorded == 2 * ALIKE_KEPT, step.reason
-    assert step.replayed == 2 * ALIKE_KEPT
+        assert step.recorded == 2 * MAX_RECORDINGS_PER_KIND, step.reason
+    assert step.replayed == 2 * MAX_RECORDINGS_PER_KIND

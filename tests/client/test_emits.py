@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.client.submission.run_listener import Arrivals
 from raygrad.proto.ir.program import Record
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import pickle_value
@@ -26,8 +25,8 @@ def test_h20_emits_of_late_answers_of_three_workers_are_sorted_by_position() -> 
         session.on("place", heard.append)
         y = rg.ones(2) * 2.0
         run = session.run(y).wait()
-        arrivals = Arrivals(session)
-        session._runs[run.number] = run
+        arrivals = session._listener
+        session._runs.active[run.number] = run
         answers = [
             called(run.number, 2, 2, (9, 0), (10, 1), (10, 0)),
             called(run.number, 0, 0, (11, 0), (1, 1), (1, 0), (4, 0)),
@@ -39,7 +38,7 @@ def test_h20_emits_of_late_answers_of_three_workers_are_sorted_by_position() -> 
         places = [(node, ordinal) for one in answers for node, ordinal, _, _ in one.record.emits]
         assert heard == places, "handlers hear what comes, as it comes"
         assert run.emits == [("place", place) for place in sorted(places[:-1])]
-        session._runs.pop(run.number)
+        session._runs.active.pop(run.number)
 
 
 class Tells(rg.autograd.Function):

@@ -104,14 +104,16 @@ class Watched:
         rg = importlib.import_module("raygrad")
         runs: list[Any] = []
 
-        class WatchedSession(rg.Session):
-            def submit(self, **options: Any) -> None:
-                super().submit(**options)
-                if self.last_run is not None and self.last_run not in runs[-1:]:
-                    runs.append(self.last_run)
+        session = rg.Session(**options)
+        enter = session._runs.enter
 
+        def entered(run: Any) -> None:
+            enter(run)
+            runs.append(run)
+
+        session._runs.enter = entered
         self._runs = runs
-        self._session = WatchedSession(**options).start()
+        self._session = session.start()
 
     def forget(self) -> None:
         """Start a new log."""
@@ -124,15 +126,15 @@ class Watched:
         Raises:
             An error of that work that was not raised before.
         """
-        self._session.wait_for_everything()
+        self._session._wait_for_everything()
         return [(name, plain(value)) for run in self._runs[self._skip :] for name, value in run.emits]
 
     def wait(self) -> None:
         """Submit what is left, and wait for all; errors that were not raised are the program's own."""
         with contextlib.suppress(Exception):
-            self._session.submit()
+            self._session._submit()
         with contextlib.suppress(Exception):
-            self._session.wait_for_everything()
+            self._session._wait_for_everything()
 
     def listed(self) -> int:
         """Return how many transfers between devices the plans of the runs since `forget` list."""

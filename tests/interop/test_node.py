@@ -157,7 +157,7 @@ def test_h3_a_session_knows_the_result_without_waiting() -> None:
         assert session.last_run is None
         y.sum().backward()
         assert x.grad.tolist() == [3.0, 12.0]
-        assert not session.resolved
+        assert not session._observed.first_runs
 
 
 def test_what_infer_said_must_hold() -> None:

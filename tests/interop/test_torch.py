@@ -282,7 +282,7 @@ def test_h3_a_module_does_not_wait_to_be_known() -> None:
     with rg.Session(workers=1) as session:
         loss = node(node(data() @ rg.ones(3, 3, dtype=rg.float64))[:, :1].expand(5, 3)).sum()
         loss.backward()
-        assert "Sequential" not in session.resolved
+        assert "Sequential" not in session._observed.first_runs
         assert math.isfinite(loss.item())
 
 
@@ -291,7 +291,7 @@ def test_code_that_looks_at_values_is_known_by_running() -> None:
     x = data().requires_grad_()
     with rg.Session(workers=1) as session:
         node(x * 0.0 + 1.0).sum().backward()
-        assert node.function_class.__name__ in session.resolved
+        assert node.function_class.__name__ in session._observed.first_runs
         assert x.grad is not None
         assert np.all(x.grad.numpy() == 0.0)
 
@@ -312,7 +312,7 @@ def test_a_definition_made_anew_at_each_step_is_the_same_program() -> None:
             node = rg.interop.torch.function(network())
             node(data()).sum().backward()
             session.run().wait()
-        names = [name for name in session.known if name[0]]
+        names = [name for name in session._observed.signatures if name[0]]
         assert len({name[0] for name in names}) == 1
 
 

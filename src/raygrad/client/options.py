@@ -1,8 +1,8 @@
-"""What users pass to sessions, checked where they pass it.
+"""Option checks: the arguments that users pass to sessions, validated where they are passed.
 
-Rules of this file: each function returns an argument as the type that the rest goes by, or raises: TypeError for what
-is of another type, ValueError for what cannot be. Messages name what was given, what is taken, and an example. Nothing
-here is started, so that nothing has to be stopped.
+Each function returns an argument as the type that the rest of the client uses, or raises: TypeError for another type,
+ValueError for an impossible value. Messages name what was given, what is taken, and an example. Nothing is started
+here, so that nothing has to be stopped.
 """
 
 from __future__ import annotations

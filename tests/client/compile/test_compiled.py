@@ -653,17 +653,17 @@ def test_what_is_large_or_does_more_than_compute_does_not_wait(session: Any) -> 
     loss = step(x)
     large = loss * rg.ones(200_000, dtype=rg.float64)
     step(x)
-    assert not session._recorder.records
+    assert not session._log.records
     emitted: list[Any] = []
     session.on("loss", emitted.append)
     rg.emit("loss", loss)
     step(x)
-    assert not session._recorder.records
+    assert not session._log.records
     passed = rg.tensor([1.0], requires_grad=True)
     with session.deferred():
         (passed * loss.detach()).sum().backward()
     step(x)
-    assert not session._recorder.records
+    assert not session._log.records
     session.run().wait()
     assert emitted
     assert passed.grad is not None
@@ -806,7 +806,7 @@ def test_view_of_what_only_a_hidden_attribute_has_is_changed_at_each_call(sessio
     step = session.compile(run)
     assert [step().tolist() for _ in range(2)] == [[2.0, 3.0, 4.0]] * 2
     hidden.values = hidden.values * 10.0
-    session.submit()
+    session._submit()
     assert step().tolist() == [11.0, 21.0, 31.0]
     assert step.replayed in (0, 1)
 
@@ -825,7 +825,7 @@ def test_what_was_recorded_before_something_was_learned_of_a_backward_is_not_rep
     assert (compiled.recorded, compiled.replayed) == (2, 2), "without a gradient to begin with, and with one"
     Square.apply(x, 1.0).sum().backward()  # the first backward of this Function
     session.run()
-    session.wait_for_everything()
+    session._wait_for_everything()
     for number in range(2):
         assert compiled(rg.tensor(float(number))).tolist() == [number] * 2
     assert (compiled.recorded, compiled.replayed) == (3, 3)

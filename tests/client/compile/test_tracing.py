@@ -22,7 +22,7 @@ def test_arrays_of_roots_are_pending_meanwhile_and_restored(session: Any) -> Non
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     x.grad = None
     array = x._data
-    trace = Trace(session._recorder, [x], [])
+    trace = Trace(session._recorder.inputs, [x], [])
     assert x._data is not array
     trace.restore()
     assert x._data is array
@@ -30,7 +30,7 @@ def test_arrays_of_roots_are_pending_meanwhile_and_restored(session: Any) -> Non
 
 def test_axis_order_of_a_leaf_is_taken_before_its_array_is_hidden(session: Any) -> None:
     x = rg.from_numpy(np.asfortranarray(np.ones((2, 3)))).requires_grad_()
-    trace = Trace(session._recorder, [x], [])
+    trace = Trace(session._recorder.inputs, [x], [])
     assert x.axis_order() == (1, 0)
     trace.restore()
 
@@ -38,7 +38,7 @@ def test_axis_order_of_a_leaf_is_taken_before_its_array_is_hidden(session: Any) 
 def test_gradient_of_a_root_is_found_by_way_of_it(session: Any) -> None:
     x = rg.tensor([1.0], requires_grad=True)
     x.grad = rg.tensor([3.0])
-    trace = Trace(session._recorder, [x], [])
+    trace = Trace(session._recorder.inputs, [x], [])
     root = trace.roots[id(x.grad)]
     other = rg.tensor([1.0], requires_grad=True)
     other.grad = rg.tensor([4.0])
@@ -52,7 +52,7 @@ def test_gradient_of_a_root_is_found_by_way_of_it(session: Any) -> None:
 def test_constants_of_the_functions_own_may_be_read_and_roots_not(session: Any) -> None:
     x = rg.tensor([1.0])
     own = session._recorder.leaf(rg.tensor([2.0]))
-    trace = Trace(session._recorder, [x], [])
+    trace = Trace(session._recorder.inputs, [x], [])
     trace.refuse_read(own)
     with pytest.raises(SessionError, match=r"a value is read inside session\.compile"):
         trace.refuse_read(x._data)
@@ -86,7 +86,7 @@ def test_what_was_detached_from_what_is_gone_shares_no_memory() -> None:
 
 def test_forgetting_lets_go_of_values(session: Any) -> None:
     x = rg.tensor([1.0])
-    trace = Trace(session._recorder, [x], [])
+    trace = Trace(session._recorder.inputs, [x], [])
     trace.restore()
     trace.forget()
     assert not trace.kept

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import raygrad as rg
-from raygrad.client.functions.aliased_arguments import may_change, shared_among
+from raygrad.client.functions.aliased_arguments import find_aliased, may_change
 
 
 class AddInto(rg.autograd.Function):
@@ -52,9 +52,9 @@ def vector():
 def test_only_different_tensors_of_one_memory_are_shared():
     with rg.Session():
         x = vector() * 1
-        assert shared_among((x, x)) is None
-        assert shared_among((x, x.clone(), 3.0)) is None
-        found = shared_among((x.clone(), x[1:], 3.0, x, x[1:], x.detach()))
+        assert find_aliased((x, x)) is None
+        assert find_aliased((x, x.clone(), 3.0)) is None
+        found = find_aliased((x.clone(), x[1:], 3.0, x, x[1:], x.detach()))
         assert sorted(found.owners) == [1, 3, 4, 5]
         assert found.owners[1] is x
         assert [one and (one[0][2], one[1], one[2]) for one in found.where] == [
@@ -70,8 +70,8 @@ def test_only_different_tensors_of_one_memory_are_shared():
 def test_a_copy_that_reshape_made_is_not_of_the_memory():
     with rg.Session():
         x = vector().reshape(3, 1) @ vector().reshape(1, 3)
-        assert shared_among((x, x.reshape(9))) is not None
-        assert shared_among((x, x.t().reshape(9))) is None
+        assert find_aliased((x, x.reshape(9))) is not None
+        assert find_aliased((x, x.t().reshape(9))) is None
 
 
 def test_a_function_may_change_its_arguments_as_its_code_or_its_runs_say():
@@ -82,7 +82,7 @@ def test_a_function_may_change_its_arguments_as_its_code_or_its_runs_say():
         x = vector() * 1
         AddInto.apply(x, vector())
         Adds.apply(x, x[:])
-        known = list(session.known.values())
+        known = list(session._observed.signatures.values())
         assert [may_change(AddInto, one) for one in known] == [True, False]
 
 
@@ -114,8 +114,8 @@ def test_a_function_that_changes_nothing_is_known_for_all_arguments_at_once():
         x = vector() * 1
         for _ in range(3):
             assert May.apply(x, x[:], False).tolist() == [2.0, 4.0, 6.0]
-        assert session.resolved["May"][0] == 1
-        assert len({id(one) for one in session.known.values()}) == 1
+        assert session._observed.first_runs["May"][0] == 1
+        assert len({id(one) for one in session._observed.signatures.values()}) == 1
         y = x[:]
         assert May.apply(x, y, True) is x
         assert y.tolist() == [2.0, 4.0, 6.0]

@@ -9,7 +9,7 @@ import pytest
 import raygrad as rg
 from raygrad.client.functions import call_signature
 from raygrad.client.functions.call_signature import CONTEXTS_KEPT, context_of
-from raygrad.client.functions.observed_signature import Known
+from raygrad.client.functions.observed_signature import FunctionSignature
 from raygrad.proto.ir.specs import LIVE, STAYS
 
 from ...graph_nodes import NOTHING_SHOWN
@@ -40,8 +40,8 @@ def test_a_class_that_is_patched_is_looked_up_anew(session: Any) -> None:
     for effects, times in ((False, 1), (False, 1), (True, 2), (False, 2)):  # the first time it runs to be resolved
         Noisy.effects = effects
         Noisy.apply(x)
-        session.submit()
-        session.wait_for_everything()
+        session._submit()
+        session._wait_for_everything()
         assert len(seen) == times
 
 
@@ -72,8 +72,8 @@ def test_arguments_that_differ_in_what_is_recorded_are_not_taken_for_one_another
 
 
 def test_what_is_known_of_contexts_is_one_entry_per_size_and_no_more_than_so_many() -> None:
-    def known(holds: int) -> Known:
-        return Known(NOTHING_SHOWN, (), (), (), None, None, False, saves=True, holds=holds)
+    def known(holds: int) -> FunctionSignature:
+        return FunctionSignature(NOTHING_SHOWN, (), (), (), None, None, False, saves=True, holds=holds)
 
     first = context_of(known(64), 0)
     assert context_of(known(64), 0) is first
@@ -153,14 +153,14 @@ def test_applications_that_differ_in_one_thing_alone_are_known_apart(session: An
     one, other = PAIRS[component]
     for call, entries in ((one, 1), (one, 1), (other, 2), (one, 2), (other, 2)):
         call()
-        assert len(session.known) == entries
+        assert len(session._observed.signatures) == entries
 
 
 def test_applications_to_other_places_of_one_memory_are_known_apart(session: Any) -> None:
     for begin, entries in ((2, 1), (4, 2), (2, 2), (4, 2)):
         memory = vector(1, 2, 3, 4, 5, 6) * 1.0
         result = AddsTo.apply(memory[:2], memory[begin : begin + 2])
-        assert len(session.known) == entries
+        assert len(session._observed.signatures) == entries
         assert result.tolist() == [2.0 + begin, 4.0 + begin]
 
 
@@ -181,7 +181,7 @@ def test_applications_whose_code_meets_gradients_of_other_leaves_are_known_apart
         first.grad, second.grad = one, other
         times = 1 + (one is not None) + (other is not None)
         assert Reads.apply(X).tolist() == [1.0 * times, 2.0 * times], number
-        assert len(session.known) == entries
+        assert len(session._observed.signatures) == entries
 
 
 def test_applications_that_may_add_to_a_gradient_of_another_layout_are_known_apart(session: Any) -> None:
@@ -201,11 +201,11 @@ def test_applications_that_may_add_to_a_gradient_of_another_layout_are_known_apa
     for grad, entries in ((None, 1), (rg.ones(2, 3), 2), (None, 2), (rg.ones(2, 3), 2)):
         leaf.grad = grad
         Adds.apply(leaf.detach())
-        assert len(session.known) == entries
+        assert len(session._observed.signatures) == entries
 
 
 def test_what_is_known_of_contexts_is_told_apart_by_size_by_device_and_by_whether_they_stay() -> None:
-    known = Known((), (), (), (), None, None, False, saves=True, holds=64)
+    known = FunctionSignature((), (), (), (), None, None, False, saves=True, holds=64)
     entries = [
         context_of(known, 0),
         context_of(known, STAYS),
@@ -218,8 +218,8 @@ def test_what_is_known_of_contexts_is_told_apart_by_size_by_device_and_by_whethe
 def test_what_applications_share_holds_for_one_class_and_for_what_was_shown_of_it(session: Any) -> None:
     for _ in range(2):
         Copies.apply(X)
-    (shared,) = session._recorder.applications.values()
-    assert shared.serves(Copies, shared.known)
-    assert not shared.serves(CopiesToo, shared.known)
-    assert not shared.serves(Copies, shared.known._replace(holds=shared.known.holds + 1))
+    (shared,) = session._recorder.functions.call_signatures.values()
+    assert shared.serves(Copies, shared.signature)
+    assert not shared.serves(CopiesToo, shared.signature)
+    assert not shared.serves(Copies, shared.signature._replace(holds=shared.signature.holds + 1))
     assert not shared.serves(Copies, None)

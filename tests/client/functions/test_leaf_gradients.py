@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.client.functions.leaf_gradients import leaves_met
+from raygrad.client.functions.leaf_gradients import reachable_leaves
 from raygrad.workers.code.effects import ADDS, READS, REPLACES
 from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, HELD, HOME, REFUSED
 
@@ -167,14 +167,14 @@ def test_leaves_are_met_where_code_could_do_something_with_their_gradients() -> 
     captured = [w, w * 2.0, w.detach(), with_grad]
     with rg.Session() as session:
         recorder: Any = session._recorder
-        assert leaves_met(recorder, 0, captured) is None
-        reads = leaves_met(recorder, READS, captured)
+        assert reachable_leaves(recorder, 0, captured) is None
+        reads = reachable_leaves(recorder, READS, captured)
         assert reads is not None
         assert (reads.leaves, reads.entries, reads.fate) == ([with_grad], [((CAPTURED, 3),)], REFUSED)
-        adds = leaves_met(recorder, ADDS | REPLACES, captured, [(0, w), (1, v)], {2: w})
+        adds = reachable_leaves(recorder, ADDS | REPLACES, captured, [(0, w), (1, v)], {2: w})
         assert adds is not None
         assert adds.entries == [((HELD, 2), (ARGUMENT, 0), (CAPTURED, 0)), ((ARGUMENT, 1),), ((CAPTURED, 3),)]
         assert (adds.fate, adds.replaces, adds.grads[:2]) == (HOME, True, [None, None])
-        forward = leaves_met(recorder, ADDS, captured, forward=True)
+        forward = reachable_leaves(recorder, ADDS, captured, forward=True)
         assert forward is not None
         assert forward.fate == REFUSED

@@ -55,7 +55,7 @@ def test_h5_an_undefined_gradient_is_learned_and_then_known_without_waiting(sess
         Half.apply(a, b).sum().backward()
         assert b.grad is None
         assert a.grad.numpy().tolist() == [1.0]
-    assert next(iter(session.undefined.values()))[0] == (1,)
+    assert next(iter(session._observed.gradients.values()))[0] == (1,)
 
 
 def test_a_fixed_output_is_learned_and_then_known_without_waiting(session: Any) -> None:
@@ -150,7 +150,7 @@ def test_an_infer_may_tell_what_has_no_gradient_and_what_is_no_tensor(session: A
         twice, count, told = Telling.apply(x)
         assert told == Told("text")
         assert (twice.requires_grad, count.requires_grad) == (True, False)
-        assert session.last_run is None or not session.resolved
+        assert session.last_run is None or not session._observed.first_runs
         twice.sum().backward()
         assert x.grad.numpy().tolist() == [2.0, 2.0]
 
@@ -174,4 +174,4 @@ def test_an_infer_may_leave_it_to_a_run(session: Any) -> None:
     x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
     Unsure.apply(x)[0].sum().backward()
     assert x.grad.numpy().tolist() == [2.0, 2.0]
-    assert list(session.resolved) == ["Unsure"]
+    assert list(session._observed.first_runs) == ["Unsure"]

@@ -21,10 +21,10 @@ class Twice(rg.autograd.Function):
 def test_code_has_one_fingerprint_until_the_next_submission() -> None:
     with rg.Session(workers=1, strict=True) as session:
         recorder = session._recorder
-        first = recorder.code(Twice)
-        assert recorder.code(Twice) is first
-        recorder.forget_code()
-        again = recorder.code(Twice)
+        first = recorder.code.ship(Twice)
+        assert recorder.code.ship(Twice) is first
+        recorder.code.forget()
+        again = recorder.code.ship(Twice)
         assert again is not first
         assert again.fingerprint == first.fingerprint
 
@@ -37,7 +37,7 @@ def test_what_code_captures_is_read_as_it_is_when_it_is_recorded() -> None:
 
     with rg.Session(workers=1, strict=True) as session:
         recorder = session._recorder
-        (captured,) = recorder.captured(recorder.code(scaled))
+        (captured,) = recorder.code.captured(recorder.code.ship(scaled))
         value: Any = recorder.read(captured)
         assert value.tolist() == [3.0]
 
@@ -48,6 +48,6 @@ def test_code_that_may_add_to_gradients_is_known_by_its_fingerprint() -> None:
 
     with rg.Session(workers=1, strict=True) as session:
         recorder = session._recorder
-        shipped = recorder.code(adds)
-        assert recorder.conduct(adds, shipped) & ADDS
-        assert session.of_gradients[shipped.fingerprint] & ADDS
+        shipped = recorder.code.ship(adds)
+        assert recorder.code.effects(adds, shipped) & ADDS
+        assert session._observed.leaf_effects[shipped.fingerprint] & ADDS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.functions.vjps import VjpShape, record_backward
+from raygrad.client.functions.vjps import VjpSignature, record_backward
 
 
 class Both(rg.autograd.Function):
@@ -183,7 +183,7 @@ def test_what_is_known_of_undefined_gradients_is_told_apart_by_each_part_of_its_
             "differentiate": False,
             "refusal": "",
         }
-        return VjpShape(**(usual | changed)).learning.key
+        return VjpSignature(**(usual | changed)).learning.key
 
     part = applied(Double)
     part.__dict__["_of_part"] = True
@@ -229,4 +229,4 @@ def test_how_a_backward_is_recorded_is_told_apart_by_each_part_of_its_key(sessio
         assert recorded() == entries
         base.__dict__[name] = before
     assert recorded() == 9
-    recorder.records.clear()  # none of this is to run
+    recorder.log.records.clear()  # none of this is to run

@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.recording import garbage_collection
-from raygrad.client.recording.garbage_collection import REST, Rarely, collector_paused
+from raygrad.client.recording.garbage_collection import REST, GarbageCollectorTuning, collector_paused
 from raygrad.workers.process.garbage_collection import RECORDING
 
 
@@ -61,27 +61,27 @@ def test_garbage_is_found_in_time_all_the_same() -> None:
         def __init__(self) -> None:
             self.me = self
 
-    rarely = Rarely()
-    rarely.begin()
+    tuning = GarbageCollectorTuning()
+    tuning.begin()
     try:
         gone = weakref.ref(Cycle())
-        rarely._due = 0.0
-        rarely.look()
+        tuning._due = 0.0
+        tuning.collect_if_due()
         assert gone() is None
     finally:
-        rarely.end()
+        tuning.end()
 
 
 def test_garbage_is_left_alone_while_it_is_paused() -> None:
-    rarely = Rarely()
-    rarely.begin()
+    tuning = GarbageCollectorTuning()
+    tuning.begin()
     try:
         with collector_paused():
-            rarely._due = 0.0
-            rarely.look()
-            assert rarely._due == 0.0
+            tuning._due = 0.0
+            tuning.collect_if_due()
+            assert tuning._due == 0.0
     finally:
-        rarely.end()
+        tuning.end()
 
 
 def test_a_look_that_took_long_is_not_soon_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,18 +92,18 @@ def test_a_look_that_took_long_is_not_soon_followed_by_another(monkeypatch: pyte
         looks.append(generation)
         now[0] += 1.0
 
-    rarely = Rarely()
-    rarely.begin()
+    tuning = GarbageCollectorTuning()
+    tuning.begin()
     try:
         monkeypatch.setattr(garbage_collection.time, "perf_counter", lambda: now[0])
         monkeypatch.setattr(garbage_collection.gc, "collect", looks_for_a_second)
-        rarely._due = 0.0
-        rarely.look()
+        tuning._due = 0.0
+        tuning.collect_if_due()
         now[0] += REST - 1
-        rarely.look()
+        tuning.collect_if_due()
         assert looks == [0]
         now[0] += 2
-        rarely.look()
+        tuning.collect_if_due()
         assert looks == [0, 0]
     finally:
-        rarely.end()
+        tuning.end()

@@ -56,5 +56,5 @@ def test_shape_rules_are_remembered_by_spec_and_exact_params(session: Any) -> No
     x = rg.zeros(3, 4)
     kinds = [(x.sum(axis) * 1.0).shape for axis in (0, 1, 0)]
     assert kinds == [(4,), (3,), (4,)]
-    sums = [record for record in recorder.records if isinstance(record.work, OpCall) and record.work.fn == "sum"]
+    sums = [record for record in recorder.log.records if isinstance(record.work, OpCall) and record.work.fn == "sum"]
     assert sums[0].template is sums[2].template is not sums[1].template

@@ -17,6 +17,7 @@ from raygrad.client.functions import functions, vjps
 from raygrad.client.recording.record_fast_path import exact
 from raygrad.client.recording.records import NodeRecord
 from raygrad.errors import SessionError
+from raygrad.proto.ir.nodes import OpVjp
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def told(record: NodeRecord) -> dict[str, Any]:
 
 def records_of(session: rg.Session, step: Any) -> list[NodeRecord]:
     """Return what a step records."""
-    records = session._recorder.records
+    records = session._log.records
     with session.deferred():
         before = len(records)
         held = step()
@@ -110,7 +111,7 @@ def test_value_of_another_session_is_refused_also_where_it_would_be_recorded_aga
         own.exp()
         with pytest.raises(SessionError, match="another session"):
             foreign.exp()
-        assert len(other._recorder.records) == 2
+        assert len(other._log.records) == 2
         assert own.exp().tolist() == own.exp().tolist()
     assert foreign.exp().tolist() == own.exp().tolist()
 
@@ -177,11 +178,11 @@ OPS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", OPS)
 def test_what_was_recorded_before_is_recorded_in_few_steps(session: rg.Session, name: str) -> None:
     recorder: Any = session._recorder
-    recorder.op, recorder.again = Counted(recorder.op), Counted(recorder.again)
+    recorder.op, recorder.repeat_op = Counted(recorder.op), Counted(recorder.repeat_op)
     made = [records_of(session, OPS[name]) for _ in range(3)]
     count = len(made[0])
     assert recorder.op.calls == count, "the first time, and no other"
-    assert recorder.again.done == 2 * count
+    assert recorder.repeat_op.done == 2 * count
 
 
 CHAIN = {
@@ -196,7 +197,7 @@ CHAIN = {
 @pytest.mark.parametrize("name", CHAIN)
 def test_derivatives_that_were_recorded_before_are_recorded_in_few_steps(session: rg.Session, name: str) -> None:
     recorder: Any = session._recorder
-    recorder.op_vjp, recorder.vjp_again = Counted(recorder.op_vjp), Counted(recorder.vjp_again)
+    recorder.op_vjp, recorder.repeat_op_vjp = Counted(recorder.op_vjp), Counted(recorder.repeat_op_vjp)
 
     def step() -> Any:
         x = vector(1, 2)
@@ -207,7 +208,7 @@ def test_derivatives_that_were_recorded_before_are_recorded_in_few_steps(session
     for _ in range(3):
         assert records_of(session, step)
     count = recorder.op_vjp.calls
-    assert recorder.vjp_again.done == 2 * count > 0
+    assert recorder.repeat_op_vjp.done == 2 * count > 0
 
 
 def test_applications_that_were_recorded_before_are_looked_up(
@@ -296,16 +297,12 @@ def described(records: Sequence[NodeRecord]) -> list[Any]:
         return one if one is None else (one.spec.spec, np.asarray(one.value).tobytes(), type(one.value))
 
     def work(record: NodeRecord) -> str:
-        return (
-            repr(record.work).replace("SpecEntry", "")
-            if type(record.work).__name__ != "OpVjp"
-            else repr(
-                record.work._replace(
-                    operand_specs=tuple([None if one is None else one.spec for one in record.work.operand_specs]),
-                    result_specs=tuple([None if one is None else one.spec for one in record.work.result_specs]),
-                )
-            )
-        )
+        done: Any = record.work
+        if type(done) is OpVjp:  # whose specs are objects of the session's, until it is part of a graph
+            indices: list[Any] = [done.operand_specs, done.result_specs]
+            operands, results = [tuple([one and one.spec for one in specs]) for specs in indices]
+            done = done._replace(operand_specs=operands, result_specs=results)
+        return repr(done).replace("SpecEntry", "")
 
     return [
         (
@@ -345,8 +342,8 @@ def recorded(steps: Steps, backward: bool, worker: int, general: bool) -> tuple[
     session = rg.Session(workers=2)
     recorder: Any = session._recorder
     before, state.recorder = state.recorder, recorder
-    few = [Counted(recorder.again), Counted(recorder.vjp_again)]
-    recorder.again, recorder.vjp_again = [lambda *_: None] * 2 if general else few
+    few = [Counted(recorder.repeat_op), Counted(recorder.repeat_op_vjp)]
+    recorder.repeat_op, recorder.repeat_op_vjp = [lambda *_: None] * 2 if general else few
     try:
         with session.deferred(), rg.place(worker=worker):
             held = [run(steps, backward) for _ in range(3)]

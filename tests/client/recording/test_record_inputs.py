@@ -53,7 +53,7 @@ def test_specs_of_arrays_are_known_by_shape_dtype_and_strides() -> None:
         array = np.ones((3, 3))
         for other in (np.ones((4, 3)), np.ones((3, 3), np.int64), np.ones((3, 3), order="F")):
             for one in (array, other, array):
-                spec = session._recorder.source(one).spec.spec
+                spec = session._recorder.inputs.source(one).spec.spec
                 assert (spec.shape, spec.dtype) == (one.shape, one.dtype.name)
                 assert spec.layout == ((0, 1) if one.flags.c_contiguous else (1, 0), ())
 

@@ -65,16 +65,16 @@ def test_tensors_over_the_same_memory_are_sent_once_while_it_does_not_change(ses
     first = recorder.leaf(one).record.constant
     assert recorder.leaf(one) is not recorder.leaf(other)
     assert recorder.leaf(other).record.constant is first
-    assert recorder.source(array) is first
+    assert recorder.inputs.source(array) is first
     assert recorder.leaf(rg.from_numpy(array.reshape(1600))).record.constant is not first
     array[0, 0] = 2.0
     assert recorder.leaf(rg.from_numpy(array)).record.constant is not first
-    assert recorder.source(array) is not first
+    assert recorder.inputs.source(array) is not first
     assert (other * 1.0).detach().numpy()[0, 0] == 2.0
     gone = recorder.leaf(rg.from_numpy(np.ones((50, 50))))
-    held = len(recorder._copies)
+    held = len(recorder.inputs.snapshots)
     del gone
-    assert len(recorder._copies) == held - 1
+    assert len(recorder.inputs.snapshots) == held - 1
 
 
 def test_memory_of_an_argument_and_of_a_tensor_made_inside_are_two_values_of_a_compiled_function(session: Any) -> None:
@@ -85,7 +85,7 @@ def test_memory_of_an_argument_and_of_a_tensor_made_inside_are_two_values_of_a_c
 
 
 def test_copies_of_other_memory_shape_or_dtype_do_not_displace_each_other(session: Any) -> None:
-    copies = session._recorder._copies
+    copies = session._recorder.inputs.snapshots
     array, elsewhere = np.ones((40, 40)), np.zeros((40, 40))
     arrays = [array, elsewhere, array.reshape(1600), array.view(np.int64)]
     made = [copies.of(one) for one in arrays]
@@ -94,7 +94,7 @@ def test_copies_of_other_memory_shape_or_dtype_do_not_displace_each_other(sessio
 
 
 def test_a_copy_that_goes_leaves_a_newer_one_of_its_memory_known(session: Any) -> None:
-    copies, array = session._recorder._copies, np.ones((40, 40))
+    copies, array = session._recorder.inputs.snapshots, np.ones((40, 40))
     first = copies.of(array)
     array[0, 0] = 2.0
     second = copies.of(array)

@@ -6,7 +6,7 @@ from typing import Any
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.storage.views import StaleData
-from raygrad.client.recording.variables import CellLog, Write, roll_back
+from raygrad.client.recording.variables import VariableLog, Write, roll_back
 
 
 class Cell:
@@ -19,7 +19,7 @@ def never(value: Any) -> bool:
 
 
 def test_a_log_keeps_the_first_old_and_the_last_new_version() -> None:
-    cell, log = Cell(), CellLog()
+    cell, log = Cell(), VariableLog()
     one, two = _pending("one"), _pending("two")
     log.write(cell, "value", one)
     log.write(cell, "value", two)
@@ -57,7 +57,7 @@ def test_h8_a_version_that_depends_on_the_failure_is_skipped() -> None:
 
 
 def test_h8_clearing_a_gradient_before_the_failed_step_stays_cleared() -> None:
-    cell, log = Cell(), CellLog()
+    cell, log = Cell(), VariableLog()
     cell.value = _pending("gradient of the step before")
     log.write(cell, "value", None)
     log.write(cell, "value", _pending("gradient of the failed step"))
@@ -84,7 +84,7 @@ def _pending(name: str) -> Pending:
 
 
 def test_a_view_that_is_to_be_made_anew_needs_computing() -> None:
-    cell, log = Cell(), CellLog()
+    cell, log = Cell(), VariableLog()
     stale = object.__new__(StaleData)
     log.write(cell, "value", stale)
     log.write(cell, "value", _pending("later"))
@@ -93,7 +93,7 @@ def test_a_view_that_is_to_be_made_anew_needs_computing() -> None:
 
 
 def test_attributes_of_one_cell_and_cells_of_one_attribute_fall_back_apart() -> None:
-    cells, log = [Cell(), Cell()], CellLog()
+    cells, log = [Cell(), Cell()], VariableLog()
     for cell in cells:
         cell.other = "first"  # type: ignore[attr-defined]
         log.write(cell, "value", _pending("failed"))

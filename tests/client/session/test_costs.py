@@ -71,9 +71,9 @@ def test_a_plan_changes_between_runs_and_gradients_stay_to_the_last_bit(monkeypa
     with rg.Session(workers=2) as session:
         x, workers = leaf(), []
         for _ in range(12):
-            for name, known in session._measured.kinds.items():
+            for name, known in session.costs._measured.kinds.items():
                 slow = 100.0 if "matmul" in name else 1.0
-                session._measured.kinds[name] = Estimate(slow, 0.0, known.seconds, 9)
+                session.costs._measured.kinds[name] = Estimate(slow, 0.0, known.seconds, 9)
             assert step(x).tobytes() == expected.tobytes()
             plan = session.run().wait().plan
             workers.append({segment.worker for segment in plan.segments})

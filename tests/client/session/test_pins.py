@@ -137,7 +137,7 @@ def test_a_device_needs_a_name_and_pins_only_while_its_block_is_open() -> None:
             inner = rg.tensor([1.0]) * 2.0
         outer = rg.tensor([1.0]) * 3.0
         assert (inner + outer).numpy().tolist() == [5.0]
-        assert session._recorder.pin == -1
+        assert session._log.pin == -1
     for name in ("", "cuda:", "cuda:x", "a b"):
         with rg.Session(workers=1), pytest.raises(ValueError, match="is named like"), rg.device(name):
             pass

@@ -129,7 +129,7 @@ def train_into(session: Any, steps: int) -> Any:
         loss = (FailsFromThree.apply(w, rg.tensor(float(step))) ** 2).sum()
         loss.backward()
         optimiser.step()
-    session.wait_for_everything()
+    session._wait_for_everything()
     return w
 
 
@@ -169,9 +169,9 @@ def test_values_live_as_long_as_the_client_holds_them(session: Any) -> None:
         key = (y._data.record.run, y._data.record.base)
         del y
         gc.collect()
-        assert key in session._recorder.dropped
+        assert key in session._log.dropped
         (x + 1.0).numpy()
-        assert key not in session._recorder.dropped
+        assert key not in session._log.dropped
 
 
 def test_put_stands_for_an_array(session: Any) -> None:
@@ -220,11 +220,11 @@ def test_what_a_failure_left_recorded_does_not_reach_later_work(session: Any) ->
         w = rg.tensor(1.0, requires_grad=True)
         assert Negative.apply(rg.tensor(4.0) * w).item() == 4.0
         bad = Negative.apply(rg.tensor(-4.0) * w)
-        session.submit()
+        session._submit()
         later = bad * 2.0  # depends on the failure
         other = rg.tensor([1.0]) * 3.0
         with pytest.raises(ArithmeticError):
-            session.wait_for_everything()
+            session._wait_for_everything()
         assert Root.apply(rg.tensor(9.0)).item() == 3.0
         assert other.numpy().tolist() == [3.0]
         with pytest.raises(DroppedError):

@@ -11,7 +11,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.core.modes import state
-from raygrad.client.submission.graph_cache import GRAPHS_KEPT, Graphs
+from raygrad.client.submission.graph_cache import MAX_GRAPHS, GraphCache
 from raygrad.client.submission.submission import build, needed_records
 
 
@@ -33,10 +33,10 @@ def vector(*values: float) -> Any:
 def recorded(session: rg.Session, program: Callable[[], Any]) -> tuple[Any, Any]:
     """Return what a program holds in the end, and the records that it needs."""
     recorder = session._recorder
-    recorder.records.clear()
+    recorder.log.records.clear()
     with session.deferred():
         held = program()
-    return held, needed_records(recorder.records, next(session._numbers))
+    return held, needed_records(recorder.log.records, next(session._runs.numbers))
 
 
 def train(factor: float = 2.0) -> Any:
@@ -47,7 +47,7 @@ def train(factor: float = 2.0) -> Any:
 
 
 def test_graph_that_was_submitted_before_is_the_same_object(session: rg.Session) -> None:
-    graphs = Graphs()
+    graphs = GraphCache()
     _, records = recorded(session, train)
     first = graphs.submission(3, records)
     assert graphs.found == 0
@@ -66,7 +66,7 @@ def test_graph_that_was_submitted_before_is_the_same_object(session: rg.Session)
 
 def test_values_are_found_where_the_graph_has_them(session: rg.Session) -> None:
     bases: list[list[int]] = []
-    graphs = Graphs()
+    graphs = GraphCache()
     for run in range(2):
         held, records = recorded(session, train)
         graphs.submission(run, records)
@@ -107,7 +107,7 @@ def programs(chance: random.Random) -> Callable[[], Any]:
 
 def test_only_equal_graphs_have_one_name(session: rg.Session) -> None:
     chance = random.Random(7)
-    graphs = Graphs()
+    graphs = GraphCache()
     seen: dict[bytes, bytes] = {}
     for run in range(300):
         held, records = recorded(session, programs(chance))
@@ -135,18 +135,18 @@ def test_what_a_user_function_records_is_made_into_a_graph_each_time(session: rg
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * 2.0
 
-    graphs = Graphs()
+    graphs = GraphCache()
     for run in range(2):
         held, records = recorded(session, lambda: Twice.apply(vector(1, 2)))
-        submission = graphs.submission(run, records, session._recorder.demands)
-        assert submission.encoded == build(run, records, session._recorder.demands).submission.encoded
+        submission = graphs.submission(run, records, session._recorder.code.requests)
+        assert submission.encoded == build(run, records, session._recorder.code.requests).submission.encoded
         del held
     assert graphs.found == 0
 
 
 def test_no_more_than_a_few_are_remembered(session: rg.Session) -> None:
-    graphs = Graphs()
-    for length in range(1, GRAPHS_KEPT + 5):
+    graphs = GraphCache()
+    for length in range(1, MAX_GRAPHS + 5):
 
         def program(length: int = length) -> Any:
             y = vector(1, 2)
@@ -157,7 +157,7 @@ def test_no_more_than_a_few_are_remembered(session: rg.Session) -> None:
         held, records = recorded(session, program)
         graphs.submission(length, records)
         del held
-    assert len(graphs._known) == GRAPHS_KEPT
+    assert len(graphs._known) == MAX_GRAPHS
 
 
 def plain(*values: float, dtype: Any = rg.float64) -> Any:
@@ -288,7 +288,7 @@ def recorded_alone(program: Callable[[], Any]) -> bytes:
 def test_programs_that_differ_in_one_thing_alone_share_neither_records_nor_graphs(
     session: rg.Session, component: str
 ) -> None:
-    graphs = Graphs()
+    graphs = GraphCache()
     programs = ONE_THING[component]
     alone = [recorded_alone(program) for program in programs]
     assert alone[0] != alone[1]
@@ -303,9 +303,9 @@ def test_programs_that_differ_in_one_thing_alone_share_neither_records_nor_graph
 def test_graphs_are_told_apart_by_specs_of_what_earlier_runs_left(session: rg.Session) -> None:
     """What a derivative is does not say in which layout it is given the gradient."""
     earlier = [rg.ones(2, 3, dtype=rg.float64).sin(), turned(2, 3).sin()]
-    session.submit()
+    session._submit()
     assert len({one._data.spec for one in earlier}) == 2
-    graphs = Graphs()
+    graphs = GraphCache()
     for run, number in enumerate((0, 1, 0, 1), start=1):
         x = rg.ones(2, 3, dtype=rg.float64).requires_grad_()
         held, records = recorded(session, lambda x=x, grad=earlier[number]: with_gradient(x.sin(), grad))
@@ -332,7 +332,7 @@ def everything() -> Any:
 def test_records_of_one_kind_do_the_same_work_with_as_many_inputs_and_outputs(session: rg.Session) -> None:
     held, _ = recorded(session, everything)
     known: dict[int, Any] = {}
-    for record in session._recorder.records:
+    for record in session._recorder.log.records:
         if record.kind:
             what = (record.work, len(record.sources), tuple(record.outputs))
             assert known.setdefault(record.kind, what) == what

@@ -26,7 +26,7 @@ def graph_of(program: Callable[[], Any], stamp: int = 1) -> Graph:
             with_held = program()
         finally:
             state.recorder = None
-        records = needed_records(recorder.records, stamp)
+        records = needed_records(recorder.log.records, stamp)
         submission = build(stamp, records).submission
         graph = submission.graph
         assert structural_hash(encode_graph(graph)) == submission.key

@@ -136,4 +136,4 @@ def settle() -> None:
     recorder = None if modes is None else modes.state.recorder
     if recorder is not None:
         recorder.submit()
-        recorder.session.wait_for_everything()
+        recorder.execution.wait_for_everything()

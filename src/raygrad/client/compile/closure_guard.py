@@ -1,4 +1,7 @@
-"""Closure guards: what a compiled function reaches, which has to be what it was for a recording to be replayed."""
+"""Closure guard: the captured state of a compiled function, which must be unchanged for a recording to be replayed.
+
+`compiled` makes one per recording. It adds optimisers and interop nodes to what the workers' guards of user code cover.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compiled functions: `session.compile(fn)` records a call once, and replays it with other arguments (H9).
 
-Rules of this file: when a recording serves and when a call records anew. What is seen while it records is in `tracing`,
-what is replayed in `replaying`, what the function reaches in `closure_guard`.
+It decides whether a recording may be replayed or a call has to be recorded. `tracing` observes the call that is
+recorded, `replay` binds a recording to new arguments, `closure_guard` guards what the function captures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from raygrad.autograd.core import dtypes
 from raygrad.autograd.core.modes import state
@@ -28,30 +28,74 @@ from .tracing import Trace
 
 if TYPE_CHECKING:
     from raygrad.workers.code.captured_state import CapturedState
+    from raygrad.workers.executors.calls import GraphSubmission
 
-    from ..session.session import Session
+    from ..functions.observations import Observations
+    from ..functions.user_code import UserCode
+    from ..recording.record_inputs import InputRecorder
+    from ..recording.records import NodeRecord
+    from ..recording.source_locations import Site
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ALIKE_KEPT: Final = 4
+MAX_RECORDINGS_PER_KIND: Final = 4
 """Recordings that are kept for arguments of equal specs: they differ in what the function reaches."""
 
-KINDS_KEPT: Final = 32
+MAX_KINDS: Final = 32
 """Kinds of arguments for which recordings are kept; then the one that was used longest ago is forgotten."""
 
 WARN_AFTER: Final = 16
-"""Calls in a row that were recorded anew, before the user is told that nothing is won."""
+"""Consecutive calls that were recorded, after which the user is warned that compiling does not help."""
+
+
+class TracedRecorder(Protocol):
+    """The session's recorder, which a compiled function makes the ambient one while it is recorded."""
+
+    inputs: InputRecorder
+    code: UserCode
+    observed: Observations
+
+
+class ReplayExecution(Protocol):
+    """A session's way to run what was recorded, and replays."""
+
+    @property
+    def sync(self) -> bool:
+        """Whether each call waits for its run."""
+        ...
+
+    def submit(self) -> None:
+        """Submit the records that are needed."""
+
+    def next_run(self) -> int:
+        """Process what has arrived, and return the number of the next run."""
+        ...
+
+    def send(
+        self,
+        submission: GraphSubmission,
+        sites: list[Site | None],
+        learns: dict[int, NodeRecord],
+        stories: dict[int, str],
+    ) -> None:
+        """Send a submission, with the writes to variables since the last one."""
+
+    def hold(self, record: NodeRecord) -> None:
+        """Remember a submitted record whose values may have to be fetched when the session is closed."""
+
+    def wait_for_everything(self) -> None:
+        """Wait for every run."""
 
 
 class _Recording:
     """A call that can be replayed, and what has to hold for that."""
 
-    def __init__(self, replay: Replay, captured: CapturedState, trace: Trace, lessons: int) -> None:
+    def __init__(self, replay: Replay, captured: CapturedState, trace: Trace, generation: int) -> None:
         self.replay = replay
         self.captured = captured
         self.code = list(trace.code.values())
-        self.lessons = lessons
+        self.generation = generation
 
 
 class CompiledFunction(Generic[P, R]):
@@ -75,23 +119,27 @@ class CompiledFunction(Generic[P, R]):
         TypeError: an argument that cannot be told from others of its type, or a result that is no tensor.
     """
 
-    def __init__(self, session: Session, fn: Callable[P, R]) -> None:
+    def __init__(self, recorder: TracedRecorder, execution: ReplayExecution, fn: Callable[P, R]) -> None:
         if not callable(fn):
             raise TypeError(f"compile takes a function, got {type(fn).__name__}")
         self.recorded = 0
         self.replayed = 0
         self.reason = ""
-        self._session = session
+        self._recorder: Any = recorder
+        self._inputs = recorder.inputs
+        self._log = recorder.inputs.log
+        self._observed = recorder.observed
+        self._execution = execution
         self._fn = fn
         self._kinds: dict[Any, list[_Recording]] = {}
         self._in_a_row = 0
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        recorder = self._session._recorder
-        if recorder.trace is not None and state.recorder is recorder:
+        log = self._log
+        if log.trace is not None and state.recorder is self._recorder:
             return self._fn(*args, **kwargs)  # a part of what is being recorded
-        if recorder.closed:
+        if log.closed:
             raise SessionError("the session of this compiled function is closed; compile it in an open one")
         here = state.here
         if here.batches or here.forward or here.transforms or here.task is not None:
@@ -99,19 +147,19 @@ class CompiledFunction(Generic[P, R]):
                 "a compiled function is called inside a transform, forward mode or a backward pass: transform the "
                 "function, and compile the result"
             )
-        if recorder.deferred:
+        if log.deferred:
             return self._recorded_only(args, kwargs)
-        with recorder.lock:
-            if recorder.records and not recorder.can_wait():
-                self._session.submit()
+        with log.lock:
+            if log.records and (self._execution.sync or not log.can_wait()):
+                self._execution.submit()
             leaves, structure = flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-            known = {id(tensor): recorder.leaf(tensor) for tensor in tensors}
-            key = (structure, recorder.pin, _modes(), tuple(_identities(leaves, known)))
+            known = {id(tensor): self._inputs.leaf(tensor) for tensor in tensors}
+            key = (structure, log.pin, _modes(), tuple(_identities(leaves, known)))
             found = self._kinds.pop(key, None)
             if found is None:
                 found = []
-                if len(self._kinds) >= KINDS_KEPT:
+                if len(self._kinds) >= MAX_KINDS:
                     del self._kinds[next(iter(self._kinds))]
                 self.reason = "no call with arguments of this kind was recorded before"
             self._kinds[key] = found
@@ -121,8 +169,8 @@ class CompiledFunction(Generic[P, R]):
                     if number:
                         found.insert(0, found.pop(number))
                     return self._replay(recording.replay, tensors, bound)
-            if recorder.records:
-                self._session.submit()
+            if log.records:
+                self._execution.submit()
             return self._record(found, leaves, tensors, args, kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -131,8 +179,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _fits(self, recording: _Recording, tensors: Sequence[Tensor], known: dict[int, Pending]) -> Any:
         """Return the leaves of a replay in this call, or None if it must not be replayed; notes why."""
-        recorder = self._session._recorder
-        if recording.lessons != recorder.lessons:
+        if recording.generation != self._observed.generation:
             self.reason = "something was learned of the backward of a Function"
             return None
         if not recording.captured.holds():
@@ -142,7 +189,7 @@ class CompiledFunction(Generic[P, R]):
             if not shipped.guard.holds():
                 self.reason = f"what '{shipped.shipment.name}' is or reads has changed"
                 return None
-        bound = recording.replay.leaves(recorder, tensors, known)
+        bound = recording.replay.leaves(tensors, known)
         if bound is None:
             self.reason = (
                 "a tensor that the function reads has another shape, dtype or layout, or got or lost its .grad"
@@ -150,19 +197,19 @@ class CompiledFunction(Generic[P, R]):
         return bound
 
     def _replay(self, replay: Replay, tensors: Sequence[Tensor], bound: Any) -> Any:
-        session, recorder = self._session, self._session._recorder
-        if recorder.records and replay.reads_recorded(bound):
-            session.submit()
-        number = session.settle()
+        execution = self._execution
+        if self._log.records and replay.reads_recorded(bound):
+            execution.submit()
+        number = execution.next_run()
         submission, draws = replay.submission(number, bound)
-        makers, result = replay.bind(recorder, number, bound, tensors, draws)
+        makers, result = replay.bind(number, bound, tensors, draws)
         for made in makers:
-            session.hold(made)
-        session.send(submission, replay.sites, replay.learns, replay.stories)
+            execution.hold(made)
+        execution.send(submission, replay.sites, replay.learns, replay.stories)
         self.replayed += 1
         self._in_a_row = 0
-        if session.sync:
-            session.wait_for_everything()
+        if execution.sync:
+            execution.wait_for_everything()
         return result
 
     def _recorded_only(self, args: Any, kwargs: Any) -> R:
@@ -172,7 +219,7 @@ class CompiledFunction(Generic[P, R]):
         leaves, _ = flatten((args, kwargs))
         captured = closure_guard([fn, *leaves]).tensors
         roots = {id(tensor) for one in captured for tensor in (one, one._grad)}
-        before, state.recorder = state.recorder, self._session._recorder
+        before, state.recorder = state.recorder, self._recorder
         try:
             result = without_history(roots, fn(*args, **kwargs))
         finally:
@@ -184,25 +231,25 @@ class CompiledFunction(Generic[P, R]):
     # ---- recording --------------------------------------------------------------------------------------------------
 
     def _record(self, found: list[_Recording], leaves: list[Any], tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        session, recorder = self._session, self._session._recorder
+        log, inputs, execution = self._log, self._inputs, self._execution
         fn: Callable[..., Any] = self._fn
-        session.settle()
+        execution.next_run()
         captured = closure_guard([self._fn, *[leaf for leaf in leaves if not isinstance(leaf, Tensor)]])
         for tensor in captured.tensors:
             if is_device_array(tensor._data):
-                recorder.leaf(tensor)
-        if recorder.records:  # what moves them to the workers is no part of the function
-            session.submit()
-        lessons = recorder.lessons
-        earlier = recorder.cells.pending()
-        trace = recorder.trace = Trace(recorder, tensors, captured.tensors)
+                inputs.leaf(tensor)
+        if log.records:  # what moves them to the workers is no part of the function
+            execution.submit()
+        generation = self._observed.generation
+        earlier = log.variables.pending()
+        trace = log.trace = Trace(inputs, tensors, captured.tensors)
         drawn = global_generator_states()
-        before, state.recorder = state.recorder, recorder
+        before, state.recorder = state.recorder, self._recorder
         replay = None
         try:
             with collector_paused():
                 result = fn(*args, **kwargs)
-                recorder.trace = None
+                log.trace = None
                 if global_generator_states() != drawn:
                     trace.interrupt(
                         "it draws from Python's or NumPy's own generator, and a replay would have the same numbers "
@@ -211,11 +258,11 @@ class CompiledFunction(Generic[P, R]):
                 plain = without_history(trace.roots, result)
                 if not trace.interrupted:
                     known = set(map(id, earlier))
-                    writes = [write for write in recorder.cells.pending() if id(write) not in known]
-                    replay = Replay(recorder, trace, result, writes)
+                    writes = [write for write in log.variables.pending() if id(write) not in known]
+                    replay = Replay(inputs, trace, result, writes, self._recorder.code.requests)
         finally:
             state.recorder = before
-            recorder.trace = None
+            log.trace = None
             trace.restore()
         self.recorded += 1
         self._in_a_row += 1
@@ -223,12 +270,12 @@ class CompiledFunction(Generic[P, R]):
             self.reason = trace.interrupted
             trace.forget()
         else:
-            found.insert(0, _Recording(replay, captured, trace, lessons))
-            del found[ALIKE_KEPT:]
+            found.insert(0, _Recording(replay, captured, trace, generation))
+            del found[MAX_RECORDINGS_PER_KIND:]
             replay.forget()
         del result, replay
         with collector_paused():
-            session.submit()
+            execution.submit()
         if self._in_a_row == WARN_AFTER:
             warnings.warn(
                 f"the last {WARN_AFTER} calls of the compiled function '{getattr(self._fn, '__name__', 'fn')}' were "

@@ -1,13 +1,13 @@
-"""Replaying: one recorded call as a graph whose leaves, cells and outputs are bound anew at each call.
+"""Replay: one recorded call as a graph whose leaves, variables and outputs are bound anew at each call.
 
-Rules of this file: what is made here once names its inputs by where the next call finds them; binding them looks at
-nothing else. What may be replayed when is `compiled`'s affair.
+Made once from a trace, it names the graph's inputs by where the next call finds them. `compiled` decides when it may be
+replayed.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -25,19 +25,20 @@ from ..submission.submission import build, needed_records
 from .tracing import Root, Trace, shares_memory, value_of
 
 if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
+    from ..functions.resource_requests import ResourceRequest
+    from ..recording.record_inputs import InputRecorder
 
 _NOTHING: Any = object()
 
-RIDES_BYTES: Final = 1024
-"""What a call leaves in cells (parameters, gradients, state) comes with the record up to this size: what is larger
-would be sent home in each round of a loop, and hardly ever read."""
+MAX_INLINED_BYTES: Final = 1024
+"""Size up to which new values of variables (parameters, gradients, state) are inlined in the record of a run: larger
+ones would be fetched in each iteration of a loop, and hardly ever read."""
 
 _stamps = itertools.count(-2, -1)
 """Marks records that a replay needs; submissions count upwards."""
 
 
-class _Output(NamedTuple):
+class _GraphOutput(NamedTuple):
     """A value that the graph makes."""
 
     maker: int
@@ -47,13 +48,13 @@ class _Output(NamedTuple):
     assumed: bool
 
 
-class _Draw(NamedTuple):
+class _RandomDraw(NamedTuple):
     """The random numbers of draw `number`."""
 
     number: int
 
 
-class _Fresh(NamedTuple):
+class _NewTensor(NamedTuple):
     """A new tensor around a value."""
 
     number: int
@@ -61,11 +62,11 @@ class _Fresh(NamedTuple):
     value: Any
 
 
-class _Cell(NamedTuple):
-    """A cell that is rebound."""
+class _VariableRebinding(NamedTuple):
+    """A variable that is rebound, the attribute of an owner."""
 
     owner: Any
-    """A root, or what has the attribute."""
+    """A root, or the object with the attribute."""
     attribute: str
     first: Any
     """What it is set to before (`_NOTHING`: it is not): what a failure falls back to."""
@@ -99,14 +100,23 @@ def without_history(roots: Container[int], result: Any) -> Any:
 class Replay:
     """What a call left to be done again."""
 
-    def __init__(self, recorder: SessionRecorder, trace: Trace, result: Any, writes: Sequence[Write]) -> None:
+    def __init__(
+        self,
+        inputs: InputRecorder,
+        trace: Trace,
+        result: Any,
+        writes: Sequence[Write],
+        requests: Mapping[str, ResourceRequest],
+    ) -> None:
         """Make it from what has been recorded and not yet submitted. Where a replay could not do what the call did, the
         trace says why, and the call that is made is of no use.
         """
         self._trace = trace
+        self._inputs = inputs
+        self._requests = requests
         self._numbers: dict[int, int] = {}
         """By id of a tensor that the call made, its number."""
-        self._records = list(recorder.records)
+        self._records = list(inputs.log.records)
         self._makers: list[NodeRecord] = []
         self._maker_of: dict[int, int] = {}
         self._tensors: list[Tensor] = []
@@ -115,7 +125,7 @@ class Replay:
         leaves, self._structure = flatten(result)
         self._check_apart(leaves)
         self._results = [self._result(leaf) for leaf in leaves]
-        self._cells = [cell for write in writes if (cell := self._cell(write)) is not None]
+        self._rebindings = [rebinding for write in writes if (rebinding := self._rebinding(write)) is not None]
         self._bumps = [
             (root, moved)
             for root in trace.roots.values()
@@ -130,18 +140,18 @@ class Replay:
     def _build(self) -> None:
         records, live = self._records, [record.live for record in self._records]
         returned = self._wanted(self._results)
-        wanted = self._wanted([one for cell in self._cells for one in (cell.value, cell.first)])
+        wanted = self._wanted([one for rebinding in self._rebindings for one in (rebinding.value, rebinding.first)])
         unread: dict[int, int] = {}
         for maker in self._makers:
             for index, entry in enumerate(maker.outputs):
-                if entry.bytes > RIDES_BYTES and not returned.get(id(maker), 0) >> index & 1:
+                if entry.bytes > MAX_INLINED_BYTES and not returned.get(id(maker), 0) >> index & 1:
                     unread[id(maker)] = unread.get(id(maker), 0) | 1 << index
             wanted[id(maker)] = wanted.get(id(maker), 0) | returned.get(id(maker), 0)
         try:
             for record in records:
                 record.live = wanted.get(id(record), 0)
             needed = needed_records(records, next(_stamps))
-            built = build(-1, needed, needed[0].recorder.demands if needed else {}, unread=unread)
+            built = build(-1, needed, self._requests if needed else {}, unread=unread)
         finally:
             for record, before in zip(records, live, strict=True):
                 record.live = before
@@ -158,8 +168,8 @@ class Replay:
         """Return, by id of a record, a bit per output that is among the values named."""
         wanted: dict[int, int] = {}
         for what in named:
-            output = what.value if type(what) is _Fresh else what
-            if type(output) is _Output:
+            output = what.value if type(what) is _NewTensor else what
+            if type(output) is _GraphOutput:
                 maker = self._makers[output.maker]
                 wanted[id(maker)] = wanted.get(id(maker), 0) | 1 << output.index
         return wanted
@@ -170,7 +180,7 @@ class Replay:
         if isinstance(source, Constant):
             draw = trace.drawn_constants.get(id(source))
             if draw is not None:
-                return _Draw(draw)
+                return _RandomDraw(draw)
             array = trace.arrays.get(id(source))
             if array is not None:
                 return array
@@ -214,7 +224,7 @@ class Replay:
         if root is not None:
             return root
         self._tensors.append(tensor)  # so that its id stays its own
-        return _Fresh(self._numbers.setdefault(id(tensor), len(self._numbers)), self._value(value_of(tensor)))
+        return _NewTensor(self._numbers.setdefault(id(tensor), len(self._numbers)), self._value(value_of(tensor)))
 
     def _value(self, data: Any) -> Any:
         """Return how a value is named."""
@@ -225,7 +235,7 @@ class Replay:
             constant = record.constant
             draw = self._trace.drawn_constants.get(id(constant))
             if draw is not None:
-                return _Draw(draw)
+                return _RandomDraw(draw)
             root = self._trace.values.get(id(constant))
             return constant.value if root is None else root
         record = cast(NodeRecord, record)
@@ -241,12 +251,12 @@ class Replay:
         if maker is None:
             maker = self._maker_of[id(record)] = len(self._makers)
             self._makers.append(record)
-        return _Output(maker, data.index, data.defined, data.assumed)
+        return _GraphOutput(maker, data.index, data.defined, data.assumed)
 
-    def _cell(self, write: Write) -> _Cell | None:
-        cell, attribute, old, new = write
-        root = self._trace.roots.get(id(cell))
-        if isinstance(cell, Tensor) and root is None:
+    def _rebinding(self, write: Write) -> _VariableRebinding | None:
+        rebinding, attribute, old, new = write
+        root = self._trace.roots.get(id(rebinding))
+        if isinstance(rebinding, Tensor) and root is None:
             return None  # a tensor of the function's own
         if root is not None and attribute == "_data":
             self._written.append(root)
@@ -254,12 +264,12 @@ class Replay:
             self._trace.interrupt("a tensor is changed in place of which others are views or aliases")
         if isinstance(new, Tensor) and new.grad_fn is not None:
             self._trace.interrupt("a gradient with a history (create_graph=True) is left in .grad")
-        owner: Any = cell if root is None else root
+        owner: Any = rebinding if root is None else root
         first = _NOTHING
         if root is not None and attribute == "_grad" and old is not root.grad:
             first = None if old is None else self._named(old)
         value = self._named(new) if isinstance(new, Tensor) else self._value(new)
-        return _Cell(owner, attribute, first, value)
+        return _VariableRebinding(owner, attribute, first, value)
 
     # ---- done again -------------------------------------------------------------------------------------------------
 
@@ -267,9 +277,9 @@ class Replay:
         """Let go of what only the call itself needed."""
         self._trace.forget()
         self._tensors.clear()
-        self._makers = [NodeRecord(m.recorder, m.work, (), m.outputs, m.site) for m in self._makers]
+        self._makers = [NodeRecord(self._inputs.log, m.work, (), m.outputs, m.site) for m in self._makers]
 
-    def leaves(self, recorder: SessionRecorder, args: Sequence[Tensor], known: dict[int, Pending]) -> Leaves | None:
+    def leaves(self, args: Sequence[Tensor], known: dict[int, Pending]) -> Leaves | None:
         """Return what each root is in this call; None if roots are not as they were."""
         found: dict[Root, Pending] = {}
         for root in self._trace.roots.values():
@@ -282,11 +292,11 @@ class Replay:
                 assert tensor is not None
                 pending = known.get(id(tensor))
                 if pending is None:
-                    pending = recorder.leaf(tensor)
+                    pending = self._inputs.leaf(tensor)
                 if pending.spec is not root.spec:
                     return None
                 found[root] = pending
-            if root.same_as in found and not _is_same(found[root.same_as], root.now(args), recorder, known):
+            if root.same_as in found and not _is_same(found[root.same_as], root.now(args), self._inputs, known):
                 return None
         for root in self._written:
             tensor = root.now(args)
@@ -310,50 +320,54 @@ class Replay:
                 externals.append(source)
             elif type(source) is Root:
                 externals.append(_external(leaves[source]))
-            elif type(source) is _Draw:
+            elif type(source) is _RandomDraw:
                 externals.append(SuppliedExternal(_fixed(draws[source.number])))
             else:
                 externals.append(SuppliedExternal(_fixed(source.copy(order="K"))))
         return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals)), draws
 
     def bind(
-        self, recorder: SessionRecorder, number: int, leaves: Leaves, args: Sequence[Tensor], draws: list[Any]
+        self, number: int, leaves: Leaves, args: Sequence[Tensor], draws: list[Any]
     ) -> tuple[list[NodeRecord], Any]:
-        """Rebind the cells to what run `number` makes; return the records of that, and what the function returns."""
+        """Rebind the variables to outputs of run `number`; return the records of these, and the function's result."""
         makers: list[NodeRecord] = []
         for like, base in zip(self._makers, self._bases, strict=True):
-            made = NodeRecord(recorder, like.work, (), like.outputs, like.site)
+            made = NodeRecord(self._inputs.log, like.work, (), like.outputs, like.site)
             made.run, made.base = number, base
             makers.append(made)
         outputs: dict[tuple[int, int], Pending] = {}
         fresh: dict[int, Tensor] = {}
 
         def data(value: Any) -> Any:
-            if type(value) is _Output:
+            if type(value) is _GraphOutput:
                 place = (value.maker, value.index)
                 if place not in outputs:
                     outputs[place] = makers[value.maker].output(value.index, value.defined, value.assumed)
                 return outputs[place]
             if type(value) is Root:
                 return leaves[value]
-            return np.asarray(draws[value.number]) if type(value) is _Draw else value
+            return np.asarray(draws[value.number]) if type(value) is _RandomDraw else value
 
         def tensor(value: Any) -> Any:
             if type(value) is Root:
                 return value.now(args)
-            if type(value) is not _Fresh:
+            if type(value) is not _NewTensor:
                 return data(value)
             if value.number not in fresh:
                 fresh[value.number] = Tensor.made(data(value.value))
             return fresh[value.number]
 
         results = [tensor(value) for value in self._results]
-        owners = [cell.owner.now(args) if type(cell.owner) is Root else cell.owner for cell in self._cells]
+        owners = [
+            rebinding.owner.now(args) if type(rebinding.owner) is Root else rebinding.owner
+            for rebinding in self._rebindings
+        ]
         moved = [(root.now(args), by) for root, by in self._bumps]
-        for cell, owner in zip(self._cells, owners, strict=True):
-            if cell.first is not _NOTHING:
-                recorder.write(owner, cell.attribute, tensor(cell.first))
-            recorder.write(owner, cell.attribute, tensor(cell.value))
+        recorder = self._inputs.log.recorder
+        for rebinding, owner in zip(self._rebindings, owners, strict=True):
+            if rebinding.first is not _NOTHING:
+                recorder.write(owner, rebinding.attribute, tensor(rebinding.first))
+            recorder.write(owner, rebinding.attribute, tensor(rebinding.value))
         for changed, by in moved:
             for _ in range(by if changed is not None else 0):
                 bump(cast(Tensor, changed).counter())
@@ -363,13 +377,13 @@ class Replay:
 Leaves: TypeAlias = "dict[Root, Pending]"
 
 
-def _is_same(value: Pending, tensor: Tensor | None, recorder: SessionRecorder, known: dict[int, Pending]) -> bool:
+def _is_same(value: Pending, tensor: Tensor | None, inputs: InputRecorder, known: dict[int, Pending]) -> bool:
     """Tell whether a tensor still has the value of another one."""
     if tensor is None:
         return False
     other = known.get(id(tensor))
     if other is None:
-        other = recorder.leaf(tensor)
+        other = inputs.leaf(tensor)
     one, two = value.record, other.record
     if type(one) is LeafRecord and type(two) is LeafRecord:
         return one.constant is two.constant

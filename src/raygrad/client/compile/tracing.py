@@ -1,7 +1,6 @@
-"""Tracing: what a compiled function is seen to do while it is recorded (H9).
+"""Trace: the facts about one call of a compiled function, observed while it is recorded (H9).
 
-Rules of this file: facts, gathered by the recorder while the function runs, and refusals of what a replay could not
-repeat. How they become something to replay is in `replaying`.
+Recorders report to it, and it refuses what a replay could not repeat. `replay` makes a replay of it.
 
 A *root* is a tensor that was there before the function ran: one of its arguments, one that the function reaches, or the
 gradient of such a one. What a record reads of earlier runs has to be the value of a root, since that is where the next
@@ -27,7 +26,7 @@ from ..recording.records import LeafRecord
 from ..recording.source_locations import user_site
 
 if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
+    from ..recording.record_inputs import InputRecorder
 
 REMEDY = (
     "a compiled function is recorded once and then replayed, so what it does must not depend on values: return the "
@@ -91,8 +90,8 @@ class Root:
 class Trace:
     """What happens in one call of a function that is to be compiled."""
 
-    def __init__(self, recorder: SessionRecorder, args: Sequence[Tensor], reached: Sequence[Tensor]) -> None:
-        self.recorder = recorder
+    def __init__(self, inputs: InputRecorder, args: Sequence[Tensor], reached: Sequence[Tensor]) -> None:
+        self.inputs = inputs
         self.roots: dict[int, Root] = {}
         """By id of the tensor."""
         self.values: dict[Any, Root] = {}
@@ -133,10 +132,10 @@ class Trace:
         if type(data) is np.ndarray or is_device_array(data):
             if tensor._requires_grad:
                 tensor.axis_order()  # which only an array shows
-            pending = self.recorder.leaf(tensor)
+            pending = self.inputs.leaf(tensor)
             tensor._data = pending
             self._swapped.append((tensor, data, pending))
-        elif type(data) is Pending and data.record.recorder is self.recorder:
+        elif type(data) is Pending and data.record.recorder is self.inputs.log.recorder:
             pending = data
         else:
             return
@@ -179,7 +178,7 @@ class Trace:
     def draw(self, made: Tensor | None, again: Callable[[], Any]) -> None:
         """Random numbers were drawn, or their generator was seeded."""
         if made is not None:
-            pending = self.recorder.constant_array(made._data)
+            pending = self.inputs.constant_array(made._data)
             made._data = pending
             self.drawn_constants[_key(pending)] = len(self.draws)
             self.kept.append(pending)

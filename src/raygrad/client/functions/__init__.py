@@ -1,4 +1,4 @@
-"""User Functions in a session: call signatures, what runs showed of them, their outputs and their derivatives.
+"""User code in a session: Functions, hooks, their contexts and derivatives, and what runs showed of them.
 
-Turns one `apply` or one hook into records.
+Above recording: their nodes are records, too. They submit and wait through the `Execution` interface.
 """

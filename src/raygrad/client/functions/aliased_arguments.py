@@ -1,7 +1,7 @@
-"""Arguments of one memory: how a Function that may change one of them is given the others (DR-03).
+"""Aliased arguments: how a Function that may change an argument in place is given others of the same memory (DR-03).
 
-Rules of this file: what a record reads where values are immutable and forward is to see its own changes: the owner of
-the memory, of which each such argument is a view. What forward gets is the affair of `workers.interpreter.arguments`.
+The Function recorder reads the owner of the memory in place of each such argument, which is a view of it: values are
+immutable in a graph, and forward must see its own changes. `workers.interpreter.arguments` rebuilds the views.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from raygrad.proto.ir.signatures import DIRTY
 if TYPE_CHECKING:
     from raygrad.autograd.functions.function import Function
 
-    from ..session.recorder import SessionRecorder
-    from .observed_signature import Known
+    from ..recording.record_inputs import InputRecorder
+    from .observed_signature import FunctionSignature
     from .recorded_function_node import RecordedFunction
 
 
-class Shared:
+class AliasedArguments:
     """Which arguments of an application are of one memory."""
 
     __slots__ = ("owners", "where")
@@ -37,14 +37,14 @@ class Shared:
         self.where = where
         """See `workers.interpreter.arguments.Where`."""
 
-    def read(self, recorder: SessionRecorder, inputs: Sequence[Pending | None]) -> list[Pending | None]:
-        """Return, per argument, what is read where only `inputs` would be."""
-        read = list(inputs)
+    def read(self, inputs: InputRecorder, arguments: Sequence[Pending | None]) -> list[Pending | None]:
+        """Return, per argument, what is read where only `arguments` would be."""
+        read = list(arguments)
         for position, owner in self.owners.items():
-            read[position] = recorder.leaf(owner)
+            read[position] = inputs.leaf(owner)
         return read
 
-    def save(self, recorder: SessionRecorder, node: RecordedFunction, args: Sequence[Any]) -> None:
+    def save(self, inputs: InputRecorder, node: RecordedFunction, args: Sequence[Any]) -> None:
         """Let the node of the application keep of these what they have become: eagerly what is saved is their memory,
         after forward."""
         counters: list[tuple[int, bool, list[int], int]] = []
@@ -54,25 +54,25 @@ class Shared:
         node.__dict__["_versions"] = counters
         for position in self.owners:
             if position in node._saved_inputs:
-                value = node._saved_inputs[position] = recorder.leaf(args[position])
+                value = node._saved_inputs[position] = inputs.leaf(args[position])
                 value.record.retained(value.index)
 
 
-def may_change(cls: type[Function], known: Known | None) -> bool:
+def may_change(cls: type[Function], signature: FunctionSignature | None) -> bool:
     """Tell whether a Function may change an argument in place, by what its runs showed, else by its code."""
-    if known is None or known.expected is None:
+    if signature is None or signature.expected is None:
         return may_mark(cls)
-    return any(origin[:1] == (DIRTY,) for origin in known.origins)
+    return any(origin[:1] == (DIRTY,) for origin in signature.origins)
 
 
-def check_shared(cls: type[Function], args: Sequence[Any]) -> None:
+def check_aliased(cls: type[Function], args: Sequence[Any]) -> None:
     """Check that the arguments of a Function that ran, and showed that it changes one, were not of one memory: that it
     would its code did not say.
 
     Raises:
         AutogradError: they were.
     """
-    if shared_among(args) is not None:
+    if find_aliased(args) is not None:
         raise AutogradError(
             f"{cls.__name__} was given arguments of one memory, of which it changes one: in a session it sees its "
             "changes by the other name only if forward or setup_context itself names ctx.mark_dirty, which here is "
@@ -80,7 +80,7 @@ def check_shared(cls: type[Function], args: Sequence[Any]) -> None:
         )
 
 
-def shared_among(args: Sequence[Any]) -> Shared | None:
+def find_aliased(args: Sequence[Any]) -> AliasedArguments | None:
     """Return which arguments are of one memory, None if no two tensors are; waits where only a value tells."""
     groups: dict[int, list[int]] = {}
     for position, arg in enumerate(args):
@@ -100,7 +100,7 @@ def shared_among(args: Sequence[Any]) -> Shared | None:
             if place is not None:
                 owners[position] = owner_of(arg)
                 where[position] = (tuple(place), arg.shape, first[id(arg)])
-    return Shared(owners, tuple(where)) if len(owners) > 1 else None
+    return AliasedArguments(owners, tuple(where)) if len(owners) > 1 else None
 
 
 def _shares(tensor: Tensor | None) -> bool:

@@ -1,6 +1,6 @@
-"""What is known of the applications of a Function over arguments of equal specs.
+"""Call signature: what all calls of a user Function over arguments of equal specs have in common.
 
-Rules of this file: found out once per key, from what runs have shown; nothing here changes with an application.
+The Function recorder looks it up by key, and makes it once from the observed signature; it never changes afterwards.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from raygrad.autograd.core.recorder import Pending
     from raygrad.autograd.functions.function import Function
 
-    from .observed_signature import Known
-    from .vjps import VjpShape
+    from .observed_signature import FunctionSignature
+    from .vjps import VjpSignature
 
 
-class Application:
+class CallSignature:
     """What applications of a Function share over arguments of equal specs, once it is known: looked up once, as a
     `Template` of a built-in op is."""
 
@@ -32,7 +32,6 @@ class Application:
         "call",
         "effects",
         "key",
-        "known",
         "members",
         "name",
         "outputs",
@@ -44,12 +43,13 @@ class Application:
         "repeats",
         "saved",
         "shapes",
+        "signature",
     )
 
     def __init__(
         self,
         cls: type[Function],
-        known: Known,
+        signature: FunctionSignature,
         call: FunctionCall,
         key: Any,
         policy: str,
@@ -57,45 +57,45 @@ class Application:
     ) -> None:
         self.plan = cls._traits
         """That of the class as it was: setting an attribute of the class makes another."""
-        self.known = known
+        self.signature = signature
         self.key = key
         self.name = cls.__name__
-        self.call = call._replace(expected=known.expected)
+        self.call = call._replace(expected=signature.expected)
         """Forward, as nodes run it."""
-        self.placed = any(entry.device is not CPU for entry in known.outputs) or are_placed(inputs)
+        self.placed = any(entry.device is not CPU for entry in signature.outputs) or any_on_device(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
-        unseen = self.placed and known.expected is None
-        self.bound = LIVE if unseen or is_pinned(cls) else known.bound or STAYS * (policy == WORKER)
+        unseen = self.placed and signature.expected is None
+        self.bound = LIVE if unseen or is_pinned(cls) else signature.bound or STAYS * (policy == WORKER)
         """Whether its context stays on its worker, and whether it can be taken apart there: 0, STAYS or LIVE."""
         self.pinned = bool(self.bound)
-        self.outputs = (context_of(known, self.bound), *known.outputs)
+        self.outputs = (context_of(signature, self.bound), *signature.outputs)
         self.pure = call.pure or self.placed
         """Whether a second run of forward is not compared with the first; of a device it never is: that would move
         what it returned."""
-        self.repeats = policy == RECOMPUTE and known.holds > 0
+        self.repeats = policy == RECOMPUTE and signature.holds > 0
         """Forward runs again before backward: its context holds more than references, and is not kept."""
         self.effects = bool(getattr(cls, "effects", False))
-        self.shapes: dict[Any, VjpShape] = {}
+        self.shapes: dict[Any, VjpSignature] = {}
         """How their backwards were recorded."""
         self.members: dict[str, Any] = {}
         """What their nodes have in common."""
         flags = call.requires_grad
         tensors = [i for i, flag in enumerate(flags) if flag >= 0]
-        self.saved = tensors if known.saved_inputs is None else [i for i in known.saved_inputs if flags[i] >= 0]
+        self.saved = tensors if signature.saved_inputs is None else [i for i in signature.saved_inputs if flags[i] >= 0]
         """The arguments that may have been saved."""
-        self.plain = not any(known.origins) and not known.fixed and max(known.twins, default=-1) < 0
-        self.plain = self.plain and all(entry.dtype is not None for entry in known.outputs)
+        self.plain = not any(signature.origins) and not signature.fixed and max(signature.twins, default=-1) < 0
+        self.plain = self.plain and all(entry.dtype is not None for entry in signature.outputs)
         """Every output is a new tensor."""
 
-    def serves(self, cls: type[Function], known: Known | None) -> bool:
+    def serves(self, cls: type[Function], signature: FunctionSignature | None) -> bool:
         """Tell whether it still holds."""
-        return self.plan is cls._traits and self.known is known
+        return self.plan is cls._traits and self.signature is signature
 
 
-def context_of(known: Known, stays: int) -> SpecEntry:
+def context_of(signature: FunctionSignature, stays: int) -> SpecEntry:
     """Return what is known of the contexts of a Function."""
-    size = UNSEEN if known.expected is None else known.holds
-    on = () if size < 0 else known.on
+    size = UNSEEN if signature.expected is None else signature.holds
+    on = () if size < 0 else signature.on
     entry = _contexts.get((size, stays, on))
     if entry is None:
         entry = _contexts[size, stays, on] = SpecEntry(ContextSpec(size, stays, on))
@@ -110,6 +110,6 @@ CONTEXTS_KEPT: Final = 1024
 _contexts: dict[tuple[int, int, tuple[tuple[str, int], ...]], SpecEntry] = {}
 
 
-def are_placed(inputs: Sequence[Pending | None]) -> bool:
+def any_on_device(inputs: Sequence[Pending | None]) -> bool:
     """Tell whether arguments are on a device."""
     return any(value is not None and value.device is not CPU for value in inputs)

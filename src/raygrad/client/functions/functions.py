@@ -1,14 +1,14 @@
-"""User Functions in a session: resolved by running once (H3), recorded from then on.
+"""Function recorder: records calls of user Functions; the first of a kind runs before the next line (H3).
 
-Rules of this file: what `apply` does. The client never runs a user's forward here; what it gives is learned from
-records of runs, and kept in `applications`. The nodes that record its derivatives are in `vjps`.
+The implementation of `apply` in a session. No user's forward runs at the client: its outputs are learned from records
+of runs. The node of a call is in `recorded_function_node`, its derivatives in `vjps`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
@@ -24,52 +24,73 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import UNPLACED, FunctionCall
 from raygrad.proto.ir.specs import STAYS
 
+from ..recording.record_inputs import InputRecorder
 from ..recording.records import CONTEXT, Constant, NodeRecord, place_embedded, snapshot
 from ..recording.source_locations import user_site
-from .aliased_arguments import Shared, check_shared, may_change, shared_among
-from .call_signature import Application, are_placed, context_of
-from .leaf_gradients import leaves_met
-from .observed_signature import Known, Learning, inferred, shown
+from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
+from .call_signature import CallSignature, any_on_device, context_of
+from .execution import Execution
+from .leaf_gradients import reachable_leaves
+from .observations import Observations
+from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
 from .outputs import fresh_outputs, wrap_outputs
 from .recorded_function_node import RecordedFunction
-from .saved_policy import RECOMPUTE, STORE, OfRegion, Repetition, is_pure, policy_of, silent
-
-if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
-
-
-def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
-    with recorder.lock:
-        one = _Applying(recorder, cls, args, named)
-        if one.embedded or one.shipped.captured:
-            one.read_beside()
-        one.where = where = tuple(one.key)
-        known = recorder.session.known.get(where)
-        if one.related > 1 and may_change(cls, known) and one.reads_shared():
-            known = recorder.session.known.get(one.where)
-        application: Application | None = recorder.applications.get(one.where)
-        if application is None or not application.serves(one.cls, known):
-            application = one.foreseen(known)
-        if application is None:
-            application, record, values = one.resolved(alone=where)
-        else:
-            known = application.known
-            call = silent(application.call) if state.here.replaying else application.call
-            record = NodeRecord(recorder, call, one.sources, application.outputs, user_site())
-            record.pinned = application.pinned
-            record.effects = application.effects
-            if known.expected is None:
-                record.learn = Learning(one.where, known)
-            recorder.add_record(record)
-            values = [record.output(i) for i in range(1, len(application.outputs))]
-        result = one.wrapped(record, application, values)
-        if recorder.session.sync:
-            recorder.session.wait_for_everything()
-        return result
+from .saved_policy import (
+    RECOMPUTE,
+    STORE,
+    CallRematerialisation,
+    RegionRematerialisation,
+    is_pure,
+    policy_of,
+    without_emits,
+)
+from .user_code import UserCode
 
 
-class _Applying:
+class FunctionRecorder:
+    """Records calls of user Functions, for one session."""
+
+    def __init__(self, code: UserCode, inputs: InputRecorder, observed: Observations, execution: Execution) -> None:
+        self.log = inputs.log
+        self.inputs = inputs
+        self.code = code
+        self.observed = observed
+        self.execution = execution
+        self.call_signatures: dict[Any, CallSignature] = {}
+        """By key, what calls of a user Function share."""
+
+    def apply(self, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
+        with self.log.lock:
+            one = _FunctionCallInProgress(self, cls, args, named)
+            if one.embedded or one.shipped.captured:
+                one.read_captured()
+            one.where = where = tuple(one.key)
+            signature = self.observed.signatures.get(where)
+            if one.related > 1 and may_change(cls, signature) and one.reads_aliased():
+                signature = self.observed.signatures.get(one.where)
+            call_signature: CallSignature | None = self.call_signatures.get(one.where)
+            if call_signature is None or not call_signature.serves(one.cls, signature):
+                call_signature = one.predicted(signature)
+            if call_signature is None:
+                call_signature, record, values = one.run_first(alone=where)
+            else:
+                signature = call_signature.signature
+                call = without_emits(call_signature.call) if state.here.replaying else call_signature.call
+                record = NodeRecord(self.log, call, one.sources, call_signature.outputs, user_site())
+                record.pinned = call_signature.pinned
+                record.effects = call_signature.effects
+                if signature.expected is None:
+                    record.learn = PendingObservation(one.where, signature)
+                self.log.add(record)
+                values = [record.output(i) for i in range(1, len(call_signature.outputs))]
+            result = one.returned(record, call_signature, values)
+            if self.execution.sync:
+                self.execution.wait_for_everything()
+            return result
+
+
+class _FunctionCallInProgress:
     """One application under way: what it is given, as a graph has it, and what its outputs become."""
 
     __slots__ = (
@@ -83,10 +104,10 @@ class _Applying:
         "inputs",
         "key",
         "leaves",
-        "met",
         "named",
         "objects",
         "policy",
+        "reachable",
         "read",
         "recorder",
         "recording",
@@ -100,7 +121,7 @@ class _Applying:
     )
 
     def __init__(
-        self, recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
+        self, recorder: FunctionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         here = state.here
         recording = False
@@ -115,7 +136,7 @@ class _Applying:
         if recording and here.saving and self.region is None:
             cls = with_hooks(cls)
         self.cls = cls
-        self.shipped = shipped = recorder.code(cls)
+        self.shipped = shipped = recorder.code.ship(cls)
         self.fn = "@" + shipped.fingerprint
         self.casting = () if here.casting is None and here.device is None else capture_modes()
         self.embedded: list[Constant] = []
@@ -123,12 +144,12 @@ class _Applying:
         self.objects: list[Any] = []
         """What they stand for."""
         self.captured: Sequence[Pending | None] = ()
-        """What the code reads beside its arguments."""
+        """Captured inputs, which the code reads in addition to its arguments."""
         self.leaves: dict[int, Tensor] = _NO_LEAVES
         """Leaves among the tensors in objects, by number."""
-        self.met: Any = None
+        self.reachable: Any = None
         """The leaves that its code may add gradient to."""
-        self.shared: Shared | None = None
+        self.shared: AliasedArguments | None = None
         """How arguments share memory, if that matters."""
         self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
         """What applications that are alike have in common."""
@@ -145,10 +166,10 @@ class _Applying:
         related = 0
         for arg in self.args:
             if isinstance(arg, Tensor):
-                pending = recorder.leaf(arg)
+                pending = recorder.inputs.leaf(arg)
                 flag = 1 if arg._requires_grad else 0
                 key.append(pending.spec)
-                sources.append(recorder.source(pending))
+                sources.append(recorder.inputs.source(pending))
                 for position, earlier in enumerate(inputs):  # given twice: what an output is differs, too (DR-01)
                     if earlier is not None and earlier.record is pending.record and earlier.index == pending.index:
                         key.append(("again", position))
@@ -176,57 +197,57 @@ class _Applying:
             sources.append(constant)
         self.sources, self.inputs, self.read, self.flags, self.related = sources, inputs, inputs, flags, related
 
-    def read_beside(self) -> None:
-        """Find what the code reads beside its arguments: what it captured, and the tensors in objects."""
+    def read_captured(self) -> None:
+        """Find the captured inputs: what the code captured, and the tensors in objects."""
         recorder, shipped = self.recorder, self.shipped
-        captured: Sequence[Pending | None] = recorder.captured(shipped) if shipped.captured else ()
+        captured: Sequence[Pending | None] = recorder.code.captured(shipped) if shipped.captured else ()
         if self.embedded:
             others, said = place_embedded(self.embedded, self.args)
-            held = [recorder.leaf(tensor) for tensor in others]
+            held = [recorder.inputs.leaf(tensor) for tensor in others]
             self.key.append((said, *[pending.spec for pending in held]))
             captured = [*captured, *held]
             self.leaves = {number: t for number, t in enumerate(others) if t._requires_grad and t.grad_fn is None}
-        met = None
-        if captured and (conduct := recorder.conduct(self.cls, shipped, self.objects)):
-            met = leaves_met(recorder, conduct, shipped.captured, (), self.leaves, forward=True)
-        if met is not None:
-            self.key.append((*met.in_node, *[None if grad is None else grad.spec for grad in met.grads]))
-            captured = [*captured, *met.grads]
-        self.captured, self.met = captured, met
-        self.sources.extend([None if value is None else recorder.source(value) for value in captured])
+        reachable = None
+        if captured and (effects := recorder.code.effects(self.cls, shipped, self.objects)):
+            reachable = reachable_leaves(recorder.inputs, effects, shipped.captured, (), self.leaves, forward=True)
+        if reachable is not None:
+            self.key.append((*reachable.in_node, *[None if grad is None else grad.spec for grad in reachable.grads]))
+            captured = [*captured, *reachable.grads]
+        self.captured, self.reachable = captured, reachable
+        self.sources.extend([None if value is None else recorder.inputs.source(value) for value in captured])
 
-    def reads_shared(self) -> bool:
+    def reads_aliased(self) -> bool:
         """Tell whether arguments are of one memory, of which forward may change one; if so, have it read the owners."""
-        shared = shared_among(self.args)
+        shared = find_aliased(self.args)
         if shared is None:
             return False
         recorder, sources = self.recorder, self.sources
-        self.shared, self.read = shared, shared.read(recorder, self.inputs)
+        self.shared, self.read = shared, shared.read(recorder.inputs, self.inputs)
         self.where = (*self.where, shared.where)
         for position, value in enumerate(self.read):
             if value is not None:
-                sources[position] = recorder.source(value)
+                sources[position] = recorder.inputs.source(value)
         return True
 
-    def foreseen(self, known: Known | None) -> Application | None:
+    def predicted(self, signature: FunctionSignature | None) -> CallSignature | None:
         """Return what is known of such applications from now on, None if it has to run first."""
         recorder, written = self.recorder, self.written
-        if are_placed(self.inputs):
+        if any_on_device(self.inputs):
             check_kinds(written, [value.device for value in self.inputs if value is not None])
-        self.policy = policy_of(written, recorder.session.saved) if self.recording else STORE
+        self.policy = policy_of(written, recorder.execution.saved_policy) if self.recording else STORE
         if self.policy == RECOMPUTE and self.cls is not written:
             self.policy = STORE  # what hooks pack is where they have it, and they run once
-        if known is None and self.cls is written and hasattr(self.cls, "infer"):
-            known = inferred(recorder, self.cls, self.args)
-        if known is None:
+        if signature is None and self.cls is written and hasattr(self.cls, "infer"):
+            signature = declared_signature(recorder.log.specs, self.cls, self.args)
+        if signature is None:
             return None
-        application = self._application(known)
-        if recorder.session.known.get(self.where) is known:
-            recorder.applications[self.where] = application
-        return application
+        call_signature = self._call_signature(signature)
+        if recorder.observed.signatures.get(self.where) is signature:
+            recorder.call_signatures[self.where] = call_signature
+        return call_signature
 
-    def _application(self, known: Known) -> Application:
-        return Application(self.cls, known, self._call(), self.where, self.policy, self.inputs)
+    def _call_signature(self, signature: FunctionSignature) -> CallSignature:
+        return CallSignature(self.cls, signature, self._call(), self.where, self.policy, self.inputs)
 
     def _call(self) -> FunctionCall:
         """Return forward as a node runs it, of which nothing is known yet."""
@@ -240,102 +261,102 @@ class _Applying:
             expected=None,
             keywords=tuple(self.named),
             shared=() if self.shared is None else self.shared.where,
-            leaves=None if self.met is None else self.met.in_node,
+            leaves=None if self.reachable is None else self.reachable.in_node,
             casting=self.casting,
         )
 
-    def resolved(self, alone: Any) -> tuple[Application, NodeRecord, list[Any]]:
+    def run_first(self, alone: Any) -> tuple[CallSignature, NodeRecord, list[Any]]:
         """Run up to and including the Function, wait, and return what its run showed with its outputs. `alone` is the
         key without what is said of shared memory."""
         recorder, cls = self.recorder, self.cls
-        record = NodeRecord(recorder, self._call(), self.sources, (CONTEXT,), user_site())
-        recorder.add_record(record)
+        record = NodeRecord(recorder.log, self._call(), self.sources, (CONTEXT,), user_site())
+        recorder.log.add(record)
         record.effects = True
         record.pinned = True  # whether its context can leave its worker is not known yet (H10)
-        learning = record.learn = Learning(self.where)
+        learning = record.learn = PendingObservation(self.where)
         context = record.output(0) if self.recording else None
         record.saved |= 1
         started = time.monotonic()
         try:
-            recorder.session.submit(open_ended=True)
+            recorder.execution.submit(open_ended=True)
         except BaseException:
-            if record in recorder.records:  # not sent: an error of earlier work came first
-                recorder.records.remove(record)
+            if record in recorder.log.records:  # not sent: an error of earlier work came first
+                recorder.log.records.remove(record)
             raise
-        recorder.session.wait_for(record, lambda: learning.learned is not None)
-        waits, seconds = recorder.session.resolved.get(cls.__name__, (0, 0.0))
-        recorder.session.resolved[cls.__name__] = (waits + 1, seconds + time.monotonic() - started)
-        known = shown(recorder, learning.learned)
+        recorder.execution.wait_for(record, lambda: learning.learned is not None)
+        waits, seconds = recorder.observed.first_runs.get(cls.__name__, (0, 0.0))
+        recorder.observed.first_runs[cls.__name__] = (waits + 1, seconds + time.monotonic() - started)
+        signature = signature_of_run(recorder.log.specs, learning.learned)
         # objects are fetched at each apply: never remembered
-        if all(entry.dtype is not None or number in known.fixed for number, entry in enumerate(known.outputs)):
-            recorder.session.known[self.where] = known
-        record.outputs = (CONTEXT, *known.outputs)
-        values = [record.output(i + 1) for i in range(len(known.outputs))]
-        recorder.session.hold(record)
+        if all(entry.dtype is not None or number in signature.fixed for number, entry in enumerate(signature.outputs)):
+            recorder.observed.signatures[self.where] = signature
+        record.outputs = (CONTEXT, *signature.outputs)
+        values = [record.output(i + 1) for i in range(len(signature.outputs))]
+        recorder.execution.hold(record)
         if context is not None:
             record.live |= 1
             values.append(context)
-        application = self._application(known)
-        application.pinned = True
-        record.outputs = (context_of(known, application.bound or STAYS), *known.outputs)
-        if self.shared is not None and not may_change(self.written, known):
-            recorder.session.known[alone] = known
-        elif self.shared is None and self.related > 1 and may_change(self.written, known):
-            check_shared(self.written, self.args)
-        return application, record, values
+        call_signature = self._call_signature(signature)
+        call_signature.pinned = True
+        record.outputs = (context_of(signature, call_signature.bound or STAYS), *signature.outputs)
+        if self.shared is not None and not may_change(self.written, signature):
+            recorder.observed.signatures[alone] = signature
+        elif self.shared is None and self.related > 1 and may_change(self.written, signature):
+            check_aliased(self.written, self.args)
+        return call_signature, record, values
 
-    def wrapped(self, record: NodeRecord, application: Application, values: list[Any]) -> Any:
+    def returned(self, record: NodeRecord, call_signature: CallSignature, values: list[Any]) -> Any:
         """Return what apply returns, as pending tensors with a node that records their vjp."""
-        known, recorder, region = application.known, self.recorder, self.region
+        signature, recorder, region = call_signature.signature, self.recorder, self.region
         context = repetition = None
         if self.recording:
-            context = values.pop() if len(values) > len(known.outputs) else record.output(0)
+            context = values.pop() if len(values) > len(signature.outputs) else record.output(0)
             record.saved |= 1
         node = None
-        if context is not None and True in known.differentiable:
-            if application.repeats and region is None:
-                repetition = Repetition.of(
-                    recorder, application, record, self.read, self.sources, self.captured, values
+        if context is not None and True in signature.differentiable:
+            if call_signature.repeats and region is None:
+                repetition = CallRematerialisation.of(
+                    recorder, call_signature, record, self.read, self.sources, self.captured, values
                 )
                 context = None
-            node = self._node(record, application, context, values)
+            node = self._node(record, call_signature, context, values)
             node.__dict__["_repetition"] = repetition
-        if application.plain and not state.here.inference:
-            result = fresh_outputs(known, values, node)
+        if call_signature.plain and not state.here.inference:
+            result = fresh_outputs(signature, values, node)
         else:
-            result = wrap_outputs(recorder, self.written, record, known, self.args, self.inputs, values, node)
-        if node is not None and self.shared is not None and may_change(self.written, known):
-            self.shared.save(recorder, node, self.args)
+            result = wrap_outputs(recorder, self.written, record, signature, self.args, self.inputs, values, node)
+        if node is not None and self.shared is not None and may_change(self.written, signature):
+            self.shared.save(recorder.inputs, node, self.args)
         if node is not None and region is not None and (again := region.applied(node)) is not None:
-            node.leave(OfRegion(again))
+            node.discard_saved(RegionRematerialisation(again))
         return result
 
     def _node(
-        self, record: NodeRecord, application: Application, context: Pending | None, values: list[Any]
+        self, record: NodeRecord, call_signature: CallSignature, context: Pending | None, values: list[Any]
     ) -> RecordedFunction:
         """Return the node of an application that is recorded for backward."""
-        known, args, inputs = application.known, self.args, self.inputs
-        if not application.members:
-            application.members.update(self._members(application, values))
+        signature, args, inputs = call_signature.signature, self.args, self.inputs
+        if not call_signature.members:
+            call_signature.members.update(self._members(call_signature, values))
         saved_inputs: dict[int, Pending] = {}
         tensors: dict[int, Tensor] = {}
         versions: list[tuple[int, bool, list[int], int]] = []
-        for i in application.saved:
+        for i in call_signature.saved:
             pending, arg = inputs[i], args[i]
             assert pending is not None
-            if known.saved_inputs is not None and arg.is_inference():
+            if signature.saved_inputs is not None and arg.is_inference():
                 raise refuse_saving()
             saved_inputs[i] = pending
             pending.record.retained(pending.index)
             tensors[i] = arg
-            if not known.unchecked or (i, False) not in known.unchecked:
+            if not signature.unchecked or (i, False) not in signature.unchecked:
                 counter = arg.counter()
                 versions.append((i, False, counter, counter[0]))
         saved_outputs: dict[int, Pending] = _NONE
-        if (known.saved_outputs is None or known.saved_outputs) and context is not None:
+        if (signature.saved_outputs is None or signature.saved_outputs) and context is not None:
             saved_outputs = {}
-            places = range(len(values)) if known.saved_outputs is None else known.saved_outputs
-            for j in [j for j in places if known.outputs[j].dtype is not None]:
+            places = range(len(values)) if signature.saved_outputs is None else signature.saved_outputs
+            for j in [j for j in places if signature.outputs[j].dtype is not None]:
                 value = saved_outputs[j] = values[j]
                 value.record.retained(value.index)
         edges: list[Any] = []
@@ -350,7 +371,7 @@ class _Applying:
                 edges.append(arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr))
             if arg._tangents:
                 tangents = {**tangents, i: arg._tangents}
-        node = RecordedFunction.of(self.written, application.members)
+        node = RecordedFunction.of(self.written, call_signature.members)
         node.__dict__.update(
             _site=record.site,
             _context=context,
@@ -373,9 +394,9 @@ class _Applying:
             name_as_generated(node)
         return node
 
-    def _members(self, application: Application, values: list[Any]) -> dict[str, Any]:
+    def _members(self, call_signature: CallSignature, values: list[Any]) -> dict[str, Any]:
         """Return what the nodes of such applications have in common."""
-        known, args = application.known, self.args
+        signature, args = call_signature.signature, self.args
         objects = [arg for arg in args if not isinstance(arg, Tensor)] if self.leaves else []
         members: dict[str, Any] = {
             "_recorder": self.recorder,
@@ -386,21 +407,21 @@ class _Applying:
             "_metas": tuple(
                 [
                     (v.shape, v.dtype) if entry.dtype is not None else None
-                    for v, entry in zip(values, known.outputs, strict=True)
+                    for v, entry in zip(values, signature.outputs, strict=True)
                 ]
             ),
-            "_shapes": application.shapes,
-            "_saves": known.saves,
-            "_attributes_kind": known.attributes,
-            "_pinned": application.pinned,
-            "_barren": frozenset([j for j, flows in enumerate(known.differentiable) if not flows]),
-            "_unchecked": known.unchecked,
-            "_unseen": application.key if known.expected is None else None,
-            "_conduct": self.recorder.conduct(self.cls, self.shipped, objects),
+            "_shapes": call_signature.shapes,
+            "_saves": signature.saves,
+            "_attributes_kind": signature.attributes,
+            "_pinned": call_signature.pinned,
+            "_barren": frozenset([j for j, flows in enumerate(signature.differentiable) if not flows]),
+            "_unchecked": signature.unchecked,
+            "_unseen": call_signature.key if signature.expected is None else None,
+            "_leaf_effects": self.recorder.code.effects(self.cls, self.shipped, objects),
         }
-        if application.placed:
+        if call_signature.placed:
             members["_input_places"] = tuple([a.device if isinstance(a, Tensor) else None for a in args])
-            members["_places"] = tuple([entry.device for entry in known.outputs])
+            members["_places"] = tuple([entry.device for entry in signature.outputs])
         return members
 
 

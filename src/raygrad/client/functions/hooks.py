@@ -1,13 +1,12 @@
-"""Recording hooks, which fire on the worker of their node, and what user code emits.
+"""Hook recorder: records calls of user hooks, which run on the worker of their node, and what user code emits.
 
-Rules of this file: the methods of `SessionRecorder` that record a hook or an emit; in which order hooks fire is the
-engine's affair.
+The engine decides in which order hooks run, and calls this through the session's recorder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raygrad.autograd.core.recorder import Data
 from raygrad.autograd.devices import Device
@@ -22,74 +21,90 @@ from raygrad.proto.ir.nodes import UNPLACED, Emit, HookCall
 from raygrad.proto.ir.specs import UnknownSpec
 from raygrad.workers.code.pickling import pickle_around_tensors
 
-from ..recording.operations import definedness, on_host, read_by
+from ..recording.operations import OperationRecorder, definedness, read_by
 from ..recording.records import Constant, NodeRecord, SpecEntry
 from ..recording.source_locations import user_site
-from .leaf_gradients import leaves_met
-
-if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
+from .leaf_gradients import reachable_leaves
+from .user_code import UserCode
 
 
-def record_hook(
-    self: SessionRecorder,
-    kind: str,
-    hook: Any,
-    owner: Node,
-    values: Sequence[Data | None],
-    metas: Sequence[Meta | None],
-    extra_inputs: Sequence[Data | None] = (),
-) -> list[Data | None]:
-    with self.lock:
-        shipped = self.code(hook)
-        sources = [self.source(v) for v in (*values, *extra_inputs, *self.captured(shipped))]
-        met = leaves_met(self, self.conduct(hook, shipped), shipped.captured) if shipped.captured else None
-        unknown = self.entry(UnknownSpec())
-        outputs: Sequence[SpecEntry] = [
-            self.plain_on((v.shape, v.dtype), device_of(v))
-            if v is not None
-            else self.plain_on(m, _place_in(owner, kind, j))
-            if m is not None
-            else unknown
-            for j, (v, m) in enumerate(zip(values, metas, strict=True))
-        ]
-        call = HookCall(
-            *UNPLACED,
-            fn="@" + shipped.fingerprint,
-            kind=kind,
-            gradients=len(values),
-            shown=len(extra_inputs),
-            leaves=None if met is None else met.in_node,
-            casting=capture_modes(),
-        )
-        if met is not None:
-            outputs = met.join(self, sources, outputs)
-        made = NodeRecord(self, call, sources, outputs, user_site())
-        made.effects = True
-        made.near = self.source(getattr(owner, "_context", None))
-        self.add_record(made)
-        if met is not None:
-            met.come_home(self, made)
-        results: list[Data | None] = []
-        for i, value in enumerate(values):
-            if metas[i] is None and value is None:
-                results.append(None)  # no tensor there: nothing can be put in its place
-            else:
-                # a tensor hook cannot take a gradient away; a node hook can
-                results.append(made.output(i, *(definedness((value,)) if kind == "tensor" else (None, False))))
-        return results
+class HookRecorder:
+    """Records calls of user hooks, and emits."""
 
+    def __init__(self, operations: OperationRecorder, code: UserCode) -> None:
+        self._operations = operations
+        self._inputs = operations.inputs
+        self._log = operations.inputs.log
+        self._code = code
 
-def record_emit(self: SessionRecorder, name: str, value: Any) -> None:
-    try:
-        packed, tensors = pickle_around_tensors((name, value))
-    except NotShippable as error:
-        raise NotShippable(f"rg.emit({name!r}, ...) at {user_site()}: {error}") from error
-    with self.lock:
-        sources = [Constant(packed), *(self.source(on_host(self, self.leaf(tensor))) for tensor in tensors)]
-        made = NodeRecord(self, Emit(*UNPLACED), sources, (), user_site())
-        made.effects = True
-        self.add_record(made)
+    def hook(
+        self,
+        kind: str,
+        hook: Any,
+        owner: Node,
+        values: Sequence[Data | None],
+        metas: Sequence[Meta | None],
+        beside: Sequence[Data | None] = (),
+    ) -> list[Data | None]:
+        """See `Recorder.hook`."""
+        code, source, specs = self._code, self._inputs.source, self._log.specs
+        with self._log.lock:
+            shipped = code.ship(hook)
+            sources = [source(v) for v in (*values, *beside, *code.captured(shipped))]
+            reachable = (
+                reachable_leaves(self._inputs, code.effects(hook, shipped), shipped.captured)
+                if shipped.captured
+                else None
+            )
+            unknown = specs.entry(UnknownSpec())
+            outputs: Sequence[SpecEntry] = [
+                specs.of_meta((v.shape, v.dtype), device_of(v))
+                if v is not None
+                else specs.of_meta(m, _place_in(owner, kind, j))
+                if m is not None
+                else unknown
+                for j, (v, m) in enumerate(zip(values, metas, strict=True))
+            ]
+            call = HookCall(
+                *UNPLACED,
+                fn="@" + shipped.fingerprint,
+                kind=kind,
+                gradients=len(values),
+                shown=len(beside),
+                leaves=None if reachable is None else reachable.in_node,
+                casting=capture_modes(),
+            )
+            if reachable is not None:
+                outputs = reachable.join(self._inputs, sources, outputs)
+            made = NodeRecord(self._log, call, sources, outputs, user_site())
+            made.effects = True
+            made.near = source(getattr(owner, "_context", None))
+            self._log.add(made)
+            if reachable is not None:
+                reachable.come_home(self._log, made)
+            results: list[Data | None] = []
+            for i, value in enumerate(values):
+                if metas[i] is None and value is None:
+                    results.append(None)  # no tensor there: nothing can be put in its place
+                else:
+                    # a tensor hook cannot take a gradient away; a node hook can
+                    results.append(made.output(i, *(definedness((value,)) if kind == "tensor" else (None, False))))
+            return results
+
+    def emit(self, name: str, value: Any) -> None:
+        """See `Recorder.emit`."""
+        try:
+            packed, tensors = pickle_around_tensors((name, value))
+        except NotShippable as error:
+            raise NotShippable(f"rg.emit({name!r}, ...) at {user_site()}: {error}") from error
+        with self._log.lock:
+            sources = [
+                Constant(packed),
+                *(self._inputs.source(self._operations.on_host(self._inputs.leaf(tensor))) for tensor in tensors),
+            ]
+            made = NodeRecord(self._log, Emit(*UNPLACED), sources, (), user_site())
+            made.effects = True
+            self._log.add(made)
 
 
 def _place_in(owner: Node, kind: str, number: int) -> Device:

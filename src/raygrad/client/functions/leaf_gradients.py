@@ -1,7 +1,7 @@
-"""Leaves that user code meets on a worker, and may add gradients to by passes of its own (H16).
+"""Leaf gradients: the leaves that user code can reach on a worker, to whose `.grad` its own passes may add (H16).
 
-Rules of this file: which leaves a node meets, what is recorded of that, and how their gradients come home: in program
-order, since each node reads the gradient that the one before it left.
+Recorders of hooks, Functions and vjps enter them as inputs of their nodes, and the new gradients as outputs, in program
+order: each node reads the gradient that the one before it left.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, DISCA
 if TYPE_CHECKING:
     from raygrad.workers.interpreter.leaf_gradients import Entry
 
+    from ..recording.record_inputs import InputRecorder
+    from ..recording.record_log import RecordLog
     from ..recording.records import NodeRecord, SpecEntry
-    from ..session.recorder import SessionRecorder
 
 
-class LeavesMet(NamedTuple):
+class ReachableLeaves(NamedTuple):
     """What a node records of the leaves that it meets."""
 
     leaves: Sequence[Tensor]
@@ -41,21 +42,24 @@ class LeavesMet(NamedTuple):
         """What the node says of them."""
         return LeafGrads(tuple(self.entries), self.fate)
 
-    def join(self, recorder: SessionRecorder, sources: list[Any], outputs: Sequence[SpecEntry]) -> Sequence[SpecEntry]:
+    def join(self, inputs: InputRecorder, sources: list[Any], outputs: Sequence[SpecEntry]) -> Sequence[SpecEntry]:
         """Enter the leaves into what a node is recorded of; add to its sources, return its outputs."""
-        sources.extend([None if grad is None else recorder.source(grad) for grad in self.grads])
+        sources.extend([None if grad is None else inputs.source(grad) for grad in self.grads])
         if self.fate == HOME:
-            outputs = (*outputs, *[recorder.plain_on((leaf.shape, leaf.dtype), leaf.device) for leaf in self.leaves])
+            outputs = (
+                *outputs,
+                *[inputs.log.specs.of_meta((leaf.shape, leaf.dtype), leaf.device) for leaf in self.leaves],
+            )
         return outputs
 
-    def come_home(self, recorder: SessionRecorder, made: NodeRecord) -> None:
+    def come_home(self, log: RecordLog, made: NodeRecord) -> None:
         """Give the leaves the gradients that the recorded node leaves them."""
         if self.fate == HOME:
             first = len(made.outputs) - len(self.leaves)
             for number, leaf in enumerate(self.leaves):
-                set_captured_gradient(leaf, made.output(first + number, None), recorder, out_of_place=self.replaces)
+                set_captured_gradient(leaf, made.output(first + number, None), log.recorder, out_of_place=self.replaces)
 
-    def again(self) -> LeavesMet:
+    def again(self) -> ReachableLeaves:
         """Return the same for a derivative of the node, whose run is not to be noticed."""
         return self._replace(fate=DISCARDED)
 
@@ -69,29 +73,29 @@ def leaf_arguments(edges: Sequence[Edge | None], saved: Container[int]) -> list[
     ]
 
 
-def leaves_met(
-    recorder: SessionRecorder,
-    conduct: int,
+def reachable_leaves(
+    inputs: InputRecorder,
+    effects: int,
     captured: Sequence[Any],
     arguments: Iterable[tuple[int, Tensor]] = (),
     held: Mapping[int, Any] | None = None,
     *,
     forward: bool = False,
-) -> LeavesMet | None:
+) -> ReachableLeaves | None:
     """Return the leaves that a node meets, None if it meets none with whose gradient its code could do anything.
 
     Args:
-        recorder: of the session.
-        conduct: what the code might do, see `of_gradients`.
+        inputs: of the session.
+        effects: what the code might do, see `of_gradients`.
         captured: what the code captures.
         arguments: positions of arguments of the Function that are leaves, and these.
         held: by number, what objects among the arguments of forward hold.
         forward: the node is a forward: a gradient that it adds has no way home.
     """
-    if not conduct:
+    if not effects:
         return None
     found: dict[int, tuple[Tensor, list[tuple[int, int]]]] = {}
-    adds = bool(conduct & ADDS)
+    adds = bool(effects & ADDS)
     for where, values in ((HELD, (held or {}).items()), (ARGUMENT, arguments), (CAPTURED, enumerate(captured))):
         for number, one in values:
             if not isinstance(one, Tensor) or kind_of_capture(one) != LEAF or not (adds or one._grad is not None):
@@ -101,6 +105,8 @@ def leaves_met(
     if not found:
         return None
     leaves = [leaf for leaf, _ in found.values()]
-    grads = [None if leaf._grad is None else recorder.leaf(leaf._grad) for leaf in leaves]
+    grads = [None if leaf._grad is None else inputs.leaf(leaf._grad) for leaf in leaves]
     fate = HOME if adds and not forward else REFUSED
-    return LeavesMet(leaves, [tuple(places) for _, places in found.values()], grads, fate, bool(conduct & REPLACES))
+    return ReachableLeaves(
+        leaves, [tuple(places) for _, places in found.values()], grads, fate, bool(effects & REPLACES)
+    )

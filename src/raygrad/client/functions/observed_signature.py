@@ -1,6 +1,7 @@
-"""What is known of user Functions: learned from records of runs, or said by their `infer` (H3, H5).
+"""Function signatures: outputs, aliases and saved values of a user Function, read off a run or declared by `infer`
+(H3).
 
-Rules of this file: plain facts and how they are read off a record; who waits for them is `functions` and `vjps`.
+The run listener and the Function recorder make them; `call_signature` and `outputs` go by them.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from ..recording.records import SpecEntry, spec_of_array
 from ..recording.source_locations import user_site
 
 if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
+    from ..recording.spec_table import SpecTable
 
 
-class Known(NamedTuple):
+class FunctionSignature(NamedTuple):
     """What the first run of a Function showed for a key, or what its `infer` says."""
 
     expected: ObservedSignature | None
@@ -65,29 +66,29 @@ class Known(NamedTuple):
     """By number, the outputs that are no tensors and the same each time."""
 
 
-class Learning:
-    """What a record of a run is to teach: filled in by the session when the record arrives."""
+class PendingObservation:
+    """What the record of a run is to show of a Function: filled in by the run listener when the record arrives."""
 
-    __slots__ = ("fn", "inferred", "key", "learned", "undefined")
+    __slots__ = ("declared", "fn", "key", "learned", "undefined")
 
-    def __init__(self, key: Any, inferred: Known | None = None, fn: str = "") -> None:
+    def __init__(self, key: Any, declared: FunctionSignature | None = None, fn: str = "") -> None:
         self.key = key
         self.fn = fn
         """The Function, of a vjp."""
-        self.inferred = inferred
-        """What the Function's `infer` said, to be replaced by what its run shows."""
+        self.declared = declared
+        """The signature that the Function's `infer` declared, to be replaced by the one that its run shows."""
         self.learned: Any = None
         self.undefined: ObservedGradients | None = None
 
 
-def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known | None:
+def declared_signature(specs: SpecTable, cls: Any, args: tuple[Any, ...]) -> FunctionSignature | None:
     """Return what the Function's `infer(*specs)` says: one output or a tuple of them, each as (shape, dtype), as
     (shape, dtype, differentiable), or, if it is no tensor, as the `FixedOutput` that it is. They are on the device of
     the arguments. None: only running tells."""
-    specs = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
+    given = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
     devices = [a.device for a in args if isinstance(a, Tensor) and a.device is not CPU]
     device = str(devices[0] if devices else CPU)
-    said = cls.infer(*specs)
+    said = cls.infer(*given)
     if said is None:
         return None
     entries: list[SpecEntry] = []
@@ -98,12 +99,12 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
         for number, one in enumerate(said if many else [said]):
             if isinstance(one, FixedOutput):
                 fixed[number] = one
-                entries.append(recorder.entry(ObjectSpec()))
+                entries.append(specs.entry(ObjectSpec()))
                 flows.append(False)
                 continue
             shape, dtype, *flowing = one
             known = np.dtype(dtype)
-            entries.append(recorder.entry(spec_of_array(tuple(int(n) for n in shape), known.name, None, device)))
+            entries.append(specs.entry(spec_of_array(tuple(int(n) for n in shape), known.name, None, device)))
             flows.append(is_differentiable(known) and all(flowing))
     except (TypeError, ValueError) as error:
         raise TypeError(
@@ -111,13 +112,13 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
             f"for {cls.__name__}.apply at {user_site()} it returned {said!r}"
         ) from error
     outputs, count = tuple(entries), len(entries)
-    made = Known(None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count)
+    made = FunctionSignature(None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count)
     return made._replace(fixed=fixed) if fixed else made
 
 
-def outputs_told(known: Known) -> str:
+def outputs_text(known: FunctionSignature) -> str:
     """Return the outputs of a Function in words."""
-    told = [
+    texts = [
         repr(known.fixed[number])
         if number in known.fixed
         else "an object"
@@ -125,19 +126,19 @@ def outputs_told(known: Known) -> str:
         else array_text(entry.shape, entry.dtype.name)
         for number, entry in enumerate(known.outputs)
     ]
-    return ", ".join(told) or "none"
+    return ", ".join(texts) or "none"
 
 
-def shown(recorder: SessionRecorder, learned: Learned) -> Known:
+def signature_of_run(specs: SpecTable, learned: Learned) -> FunctionSignature:
     """Return what a run of a Function showed, from its record."""
     signature, layouts, facts = read_function_run(learned.outputs, learned.saved_inputs, learned.saved_outputs)
     holds, on = facts["holds"]
     arrays = [output if isinstance(output, ObservedArray) else None for output in signature.outputs]
-    return Known(
+    return FunctionSignature(
         signature,
         tuple(
             [
-                recorder.entry(ObjectSpec() if one is None else spec_of_array(one.shape, one.dtype, layout, one.device))
+                specs.entry(ObjectSpec() if one is None else spec_of_array(one.shape, one.dtype, layout, one.device))
                 for one, layout in zip(arrays, layouts, strict=True)
             ]
         ),

@@ -1,7 +1,7 @@
-"""What `apply` returns in a session: each output in its place in the graph (OU, DR-01, DR-03).
+"""Function outputs: the tensors that `apply` returns in a session, each in its place in the graph (OU, DR-01, DR-03).
 
-Rules of this file: from what runs showed of each output to a tensor. What a change in place means for views and bases
-is autograd's affair.
+The last step of recording a call: pending values become tensors, aliases or changed arguments, by the observed
+signature.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from raygrad.proto.ir.signatures import CAPTURED, DIRTY, SAME
 from raygrad.proto.ir.specs import ObjectSpec
 
 from ..recording.records import NodeRecord
-from .observed_signature import Known
+from .observed_signature import FunctionSignature
 
 if TYPE_CHECKING:
     from raygrad.autograd.functions.function import Function
 
-    from ..session.recorder import SessionRecorder
+    from .functions import FunctionRecorder
     from .recorded_function_node import RecordedFunction
 
 
-def fresh_outputs(known: Known, values: Sequence[Pending], node: RecordedFunction | None) -> Any:
+def fresh_outputs(signature: FunctionSignature, values: Sequence[Pending], node: RecordedFunction | None) -> Any:
     """Return what apply returns where every output is a new tensor: what `wrap_outputs` does, outside of inference
     mode."""
     results: list[Any] = []
     for number, value in enumerate(values):
-        flows = node is not None and known.differentiable[number]
+        flows = node is not None and signature.differentiable[number]
         made = Tensor.made(value, node if flows else None, number if flows else 0)
         if node is not None and number in node._saved_outputs:
             if not flows:
                 node.note_end(number, made)
-            if (number, True) not in known.unchecked:
+            if (number, True) not in signature.unchecked:
                 counter = made.counter()
                 node._versions.append((number, True, counter, counter[0]))
         results.append(made)
-    return tuple(results) if known.as_tuple else results[0]
+    return tuple(results) if signature.as_tuple else results[0]
 
 
 def wrap_outputs(
-    recorder: SessionRecorder,
+    recorder: FunctionRecorder,
     cls: type[Function],
     record: NodeRecord,
-    known: Known,
+    signature: FunctionSignature,
     args: tuple[Any, ...],
     inputs: Sequence[Pending | None],
     values: Sequence[Pending],
@@ -73,23 +73,25 @@ def wrap_outputs(
     Raises:
         AutogradError: an argument that forward changes in place must not be (OU-18, OU-22).
     """
-    several = sum(known.differentiable) > 1
+    several = sum(signature.differentiable) > 1
     results: list[Any] = []
-    for number, (value, entry) in enumerate(zip(values, known.outputs, strict=True)):
-        flows = node is not None and known.differentiable[number]
-        kind, position, *place = known.origins[number] or ("", -1)
-        if number in known.fixed:
-            results.append(known.fixed[number])
+    for number, (value, entry) in enumerate(zip(values, signature.outputs, strict=True)):
+        flows = node is not None and signature.differentiable[number]
+        kind, position, *place = signature.origins[number] or ("", -1)
+        if number in signature.fixed:
+            results.append(signature.fixed[number])
         elif isinstance(entry.spec, ObjectSpec):
-            if recorder.trace is not None:
-                raise recorder.trace.refusal(f"'{cls.__name__}' returns an object that is no tensor, which is fetched")
-            results.append(recorder.session.read(record, number + 1))
-        elif known.twins[number] >= 0:
-            twin = results[known.twins[number]]
+            if recorder.log.trace is not None:
+                raise recorder.log.trace.refusal(
+                    f"'{cls.__name__}' returns an object that is no tensor, which is fetched"
+                )
+            results.append(recorder.execution.read(record, number + 1))
+        elif signature.twins[number] >= 0:
+            twin = results[signature.twins[number]]
             twin.output_nr = number if twin.grad_fn is not None else 0
             results.append(twin)
         elif kind == DIRTY:
-            results.append(_changed(recorder, args[position], value, node, number, flows, known))
+            results.append(_changed(recorder, args[position], value, node, number, flows, signature))
         elif kind == SAME:
             alias = args[position].alias()
             alias._data = inputs[position]
@@ -116,24 +118,24 @@ def wrap_outputs(
         for number in node._saved_outputs:
             if number in node._barren:
                 node.note_end(number, results[number])
-            if (number, True) not in known.unchecked:
+            if (number, True) not in signature.unchecked:
                 counter = results[number].counter()
                 node._versions.append((number, True, counter, counter[0]))
-    return tuple(results) if known.as_tuple else results[0]
+    return tuple(results) if signature.as_tuple else results[0]
 
 
 def _changed(
-    recorder: SessionRecorder,
+    recorder: FunctionRecorder,
     source: Tensor,
     value: Pending,
     node: RecordedFunction | None,
     number: int,
     flows: bool,
-    known: Known,
+    signature: FunctionSignature,
 ) -> Tensor:
     """Return an argument that forward changes in place: itself, with its next value and place in the graph (OU-16)."""
-    rebase_on_function(source, node if flows else None, number, len(known.outputs), value, recorder)
-    source.counter()[0] += known.bumps.get(known.origins[number][1], 0)
+    rebase_on_function(source, node if flows else None, number, len(signature.outputs), value, recorder.log.recorder)
+    source.counter()[0] += signature.bumps.get(signature.origins[number][1], 0)
     if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
         alias = source.alias()
         record_alias(alias, source)

@@ -1,7 +1,8 @@
-"""The node of a user Function that was applied in a session, and what its user sees of the context (CX, DR-05).
+"""Recorded function node: the backward node of a user Function called in a session, and its user's view of the context
+(CX, DR-05).
 
-Rules of this file: the node stands in the client's graph; the context itself is on workers, or in the store. What is
-recorded for a backward is in `vjps`. Reading an attribute of the context, or what it saved, is a sync point.
+The node is in the client's graph; the context itself is on a worker or in the object store. Backward records a vjp (see
+`vjps`). Reading an attribute of the context, or what it saved, is a sync point.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from raygrad.workers.interpreter.derivatives import CHANGES, READS
 from raygrad.workers.values.contexts import WRITABLE
 
 from ..recording.records import snapshot
-from .leaf_gradients import LeavesMet, leaf_arguments, leaves_met
-from .vjps import Claim, Places, RecordedVjp, VjpShape, record_backward, record_vjp
+from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves
+from .vjps import Places, RecordedVjp, RetainedContext, VjpSignature, record_backward, record_vjp
 
 if TYPE_CHECKING:
     from raygrad.workers.code.shipping import Shipped
 
     from ..recording.records import NodeRecord
-    from ..session.recorder import SessionRecorder
-    from .saved_policy import OfRegion, Repetition
+    from .functions import FunctionRecorder
+    from .saved_policy import CallRematerialisation, RegionRematerialisation
 
 
 class RecordedFunction(FunctionNode):
@@ -51,14 +52,14 @@ class RecordedFunction(FunctionNode):
     Attributes that nobody here has set are looked for on the context.
     """
 
-    _recorder: SessionRecorder
+    _recorder: FunctionRecorder
     _applied: type[Function]
     """The Function as it was shipped: with the saved-tensor hooks that were in force."""
     _fn: str
     _site: Any
     _context: Pending | None = None
     """The context, as long as a backward may ask for what it saved."""
-    _repetition: Repetition | OfRegion | None = None
+    _repetition: CallRematerialisation | RegionRematerialisation | None = None
     """How its forward is run again, where the context is not kept."""
     _left: Pending | None = None
     """The context without what it saved, for who asks for its attributes after that was freed."""
@@ -68,7 +69,7 @@ class RecordedFunction(FunctionNode):
     """How the Function travelled when it was applied."""
     _captured: Sequence[Pending]
     """What it captured then (H16)."""
-    _conduct: int = 0
+    _leaf_effects: int = 0
     """What backward might do with the `.grad` of leaves; see `of_gradients`."""
     _held_leaves: Mapping[int, Tensor] = MappingProxyType({})
     """Leaves in objects that were given to forward, by number."""
@@ -81,8 +82,8 @@ class RecordedFunction(FunctionNode):
     _unchecked: frozenset[tuple[int, bool]]
     """As `Known.unchecked`."""
     _unseen: Any = None
-    """By what the session will know what forward saves, where so far only the Function's `infer` told of it."""
-    _shapes: dict[Any, VjpShape]
+    """The key under which the first run will show what forward saves, where so far only `infer` declared outputs."""
+    _shapes: dict[Any, VjpSignature]
     """How its backward was recorded before, there or for a Function applied alike."""
     _saves: bool
     _attributes_kind: int
@@ -94,7 +95,7 @@ class RecordedFunction(FunctionNode):
     _noted: Pending | None = None
     """The context whose notes are among ours."""
     _assigned: Mapping[str, Any] = MappingProxyType({})
-    """Attributes that the client has set and no backward has been told of."""
+    """Attributes that the client has set since the last backward was recorded."""
 
     @staticmethod
     def of(function: type[Function], members: dict[str, Any]) -> RecordedFunction:
@@ -142,7 +143,7 @@ class RecordedFunction(FunctionNode):
         if message:
             raise AutogradError(message)
         if self._context is None and self._repetition is not None:
-            with self._again(()):
+            with self._rematerialised(()):
                 return self.saved_tensors
         live = self._live_context()
         assert live is not None
@@ -193,18 +194,18 @@ class RecordedFunction(FunctionNode):
     def _held(self) -> Pending | None:
         """Return the context as it is now, if anything of it is left."""
         if self._context is None and self._left is None and self._repetition is not None:
-            if self._recorder.closed:
+            if self._recorder.log.closed:
                 raise SessionError(self._dropped())
-            with self._again(()):
+            with self._rematerialised(()):
                 return self._context
         return self._left if self._context is None else self._context
 
     @contextmanager
-    def _again(self, grads: Sequence[Any]) -> Generator[None]:
+    def _rematerialised(self, grads: Sequence[Any]) -> Generator[None]:
         """Have meanwhile what was not kept, by running forward again once `grads` are there."""
         assert self._repetition is not None
-        data = [self._recorder.leaf(grad) if isinstance(grad, Tensor) else grad for grad in grads]
-        with self._recorder.lock:
+        data = [self._recorder.inputs.leaf(grad) if isinstance(grad, Tensor) else grad for grad in grads]
+        with self._recorder.log.lock:
             context, outputs, inputs = self._repetition.run(self._recorder, data)
         own = self.__dict__
         kept = own["_saved_inputs"], own["_tensors"]
@@ -222,7 +223,7 @@ class RecordedFunction(FunctionNode):
             if self._context is None or inputs is None:  # else a backward to come reads what this one has left
                 own["_saved_inputs"], own["_tensors"] = kept
 
-    def leave(self, repetition: OfRegion) -> None:
+    def discard_saved(self, repetition: RegionRematerialisation) -> None:
         """Keep nothing of what was saved, and no versions of it: it will be made again."""
         own = self.__dict__
         own["_repetition"], own["_context"] = repetition, None
@@ -234,9 +235,9 @@ class RecordedFunction(FunctionNode):
         held = self._held()
         if held is None:
             return None
-        if self._recorder.closed:
+        if self._recorder.log.closed:
             raise SessionError(self._dropped())
-        context: Any = self._recorder.read(held)
+        context: Any = self._recorder.log.recorder.read(held)
         return context.seen(self._applied)
 
     def _dropped(self) -> str:
@@ -263,8 +264,8 @@ class RecordedFunction(FunctionNode):
             made = for_each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
             if made is not None:
                 return made
-        if self._context is None and self._repetition is not None and not self._recorder.closed:
-            with self._again(grads):
+        if self._context is None and self._repetition is not None and not self._recorder.log.closed:
+            with self._rematerialised(grads):
                 return self._run(grads, create_graph, recorder)
         if self._context is None:
             raise AutogradError(FREED)
@@ -272,13 +273,13 @@ class RecordedFunction(FunctionNode):
             for number, grad in enumerate(grads):
                 if grad is not None:
                     check_place(self, number, innermost_data(getattr(grad, "_data", grad)))
-        if self._recorder.closed:
+        if self._recorder.log.closed:
             raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
         refusal = self._refusal()
         if refusal:
-            if self._fn not in self._recorder.session.conduct:  # its first backward may be on its way
-                self._recorder.session.submit()
-                self._recorder.session.wait_for_everything()
+            if self._fn not in self._recorder.observed.backward_effects:  # its first backward may be on its way
+                self._recorder.execution.submit()
+                self._recorder.execution.wait_for_everything()
             if self._reads():
                 raise AutogradError(refusal)
         self._exchange()
@@ -291,8 +292,8 @@ class RecordedFunction(FunctionNode):
         items.extend([self._saved_outputs.get(j) for j in range(len(self._metas))])
         wanted = self._wanted()
         metas = [self._inputs[i] for i in wanted]
-        claim = self._claim(refusal)
-        results, _ = record_vjp(self, claim, 1, items, self._requiring(), wanted, metas, self.places(wanted), False)
+        retained = self._retained_context(refusal)
+        results, _ = record_vjp(self, retained, 1, items, self._requiring(), wanted, metas, self.places(wanted), False)
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, results, strict=True):
             out[position] = value
@@ -309,7 +310,7 @@ class RecordedFunction(FunctionNode):
                 flows = is_output and position not in self._barren
                 edge = (self, position) if flows else NO_EDGE if is_output else self._edges[position] or NO_EDGE
                 now = exchanged(counter, held, edge, output=flows)
-                data = self._recorder.leaf(Tensor.made(now))
+                data = self._recorder.inputs.leaf(Tensor.made(now))
                 if data is not held:
                     data.record.retained(data.index)
                     saved[position] = data
@@ -347,14 +348,14 @@ class RecordedFunction(FunctionNode):
         wanted = self._wanted()
         metas = [self._inputs[i] for i in wanted]
         captured = self._captured_now()
-        claim = self._claim(refusal)._replace(captured=len(captured))
+        retained = self._retained_context(refusal)._replace(captured=len(captured))
         count = len(self._edges)
         first = len(grads) + count
         items[first:first] = captured
 
         def run(items: list[Tensor | None]) -> list[Any]:
             results = count + len(captured)
-            return RecordedVjp.run(self, claim, 1, items, wanted, metas, self.places(wanted), results)[:count]
+            return RecordedVjp.run(self, retained, 1, items, wanted, metas, self.places(wanted), results)[:count]
 
         return with_tangents(items, run) if state.forward else run(items)
 
@@ -367,7 +368,7 @@ class RecordedFunction(FunctionNode):
 
     def _captured_now(self) -> list[Tensor]:
         """Return the tensors that the Function captures and that require grad, in their places in the graph."""
-        shipped = self._recorder.code(self._applied)
+        shipped = self._recorder.code.ship(self._applied)
         if not any(isinstance(one, Tensor) and one._requires_grad for one in shipped.captured):
             return []
         return [
@@ -376,15 +377,15 @@ class RecordedFunction(FunctionNode):
             if isinstance(one, Tensor) and one._requires_grad
         ]
 
-    def _claim(self, refusal: str) -> Claim:
+    def _retained_context(self, refusal: str) -> RetainedContext:
         """Return what a backward recorded now needs of the context, with what the client set on it as it is (H17)."""
         assert self._context is not None
-        met = self.met() if self._conduct else None
+        reachable = self.reachable() if self._leaf_effects else None
         if not (self._assigned or self._notes):
-            return Claim(self._context, (), refusal, met=met)
+            return RetainedContext(self._context, (), refusal, reachable=reachable)
         recorder = self._recorder
         assigned = [
-            (name, 1, recorder.source(recorder.leaf(value)))
+            (name, 1, recorder.inputs.source(recorder.inputs.leaf(value)))
             if isinstance(value, Tensor)
             else (name, 0, snapshot(value)[0])
             for name, value in self._assigned.items()
@@ -392,25 +393,25 @@ class RecordedFunction(FunctionNode):
         notes = {name: value for name, value in (self._notes or {}).items() if name not in (STACK, PARENT)}
         if notes:
             assigned.append(("_notes", 0, snapshot(notes)[0]))
-        return Claim(self._context, assigned, refusal, met=met)
+        return RetainedContext(self._context, assigned, refusal, reachable=reachable)
 
-    def met(self) -> LeavesMet | None:
+    def reachable(self) -> ReachableLeaves | None:
         """Return the leaves that a backward meets which is recorded now."""
         arguments = leaf_arguments(self._edges, self._saved_inputs)
-        captured = self._recorder.code(self._applied).captured
-        return leaves_met(self._recorder, self._conduct, captured, arguments, self._held_leaves)
+        captured = self._recorder.code.ship(self._applied).captured
+        return reachable_leaves(self._recorder.inputs, self._leaf_effects, captured, arguments, self._held_leaves)
 
     def code_now(self) -> tuple[str, Sequence[Pending]]:
         """Return the name of the Function's code, and what it captures: backward reads what stands there at the pass,
         nearly always what stood there at the application."""
-        now, before = self._recorder.code(self._applied), self._shipped
+        now, before = self._recorder.code.ship(self._applied), self._shipped
         if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
             return self._fn, self._captured
-        return "@" + now.fingerprint, self._recorder.captured(now)
+        return "@" + now.fingerprint, self._recorder.code.captured(now)
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""
-        retain = self._recorder.retaining
+        retain = self._recorder.log.retaining
         made.pinned = self._pinned or not retain
         if self._assigned or self._notes or self._changes() or (retain and self._function._traits.read_once):
             left = made.output(0)
@@ -424,12 +425,12 @@ class RecordedFunction(FunctionNode):
 
     def _changes(self) -> bool:
         """Tell whether a backward may change the context."""
-        known = self._recorder.session.conduct.get(self._fn)
+        known = self._recorder.observed.backward_effects.get(self._fn)
         return self._attributes_kind == WRITABLE or known is None or bool(known & CHANGES)
 
     def _reads(self) -> bool:
         """Tell whether backward is known to read what was saved."""
-        return bool((self._recorder.session.conduct.get(self._fn) or 0) & READS)
+        return bool((self._recorder.observed.backward_effects.get(self._fn) or 0) & READS)
 
     def _refusal(self) -> str:
         """Return why what was saved must not be read any more, or nothing."""
@@ -454,10 +455,10 @@ class RecordedFunction(FunctionNode):
         """Tell whether forward saved an argument or output, as it is; a sync point where only its run shows that."""
         if self._unseen is None:
             return True
-        session = self._recorder.session
-        session.submit()
-        session.wait_for_everything()
-        known = session.known.get(self._unseen)
+        execution = self._recorder.execution
+        execution.submit()
+        execution.wait_for_everything()
+        known = self._recorder.observed.signatures.get(self._unseen)
         saved = None if known is None else known.saved_outputs if is_output else known.saved_inputs
         return known is None or saved is None or (position in saved and (position, is_output) not in known.unchecked)
 

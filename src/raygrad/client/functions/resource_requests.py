@@ -1,6 +1,6 @@
-"""What nodes ask of the workers that run them: `Function.resources` and `Function.devices`.
+"""Resource requests: `Function.resources` and `Function.devices`, as demands of graph nodes on their workers.
 
-Rules of this file: from what users write to a graph's demands; who can meet them is the planner's.
+Collected when user code is shipped, entered into the graph at submission; the planner decides which worker meets them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 Needs = tuple[tuple[str, float], ...]
 
 
-class Asked(NamedTuple):
+class ResourceRequest(NamedTuple):
     """What a Function asks for."""
 
     name: str
     needs: Needs
 
 
-def asked_of(function: type[Any]) -> Needs:
+def requested_by(function: type[Any]) -> Needs:
     """Return what a Function's `resources` and `devices` ask for, sorted by name: of `devices` only what is none of the
     host, which each worker has.
 
@@ -55,7 +55,7 @@ def _no_device(name: str) -> str:
     return "is no name of a resource; a device is named in `devices`" if name.startswith(DEVICE) else ""
 
 
-def demands_of(records: Sequence[NodeRecord], asked: Mapping[str, Asked]) -> tuple[Demand, ...]:
+def demands_of(records: Sequence[NodeRecord], requests: Mapping[str, ResourceRequest]) -> tuple[Demand, ...]:
     """Return what the nodes of a graph ask for: Functions what they declare, and user code recorded in the block of a
     device that device, on which its factories make tensors, unless it works on another."""
     demands: list[Demand] = []
@@ -63,7 +63,7 @@ def demands_of(records: Sequence[NodeRecord], asked: Mapping[str, Asked]) -> tup
         work = record.work
         if not isinstance(work, FunctionCall | FunctionVjp | HookCall):
             continue
-        name, needs = asked.get(work.fn, ("", ()))
+        name, needs = requests.get(work.fn, ("", ()))
         moment = work.casting
         if len(moment) > 3 and _may_work_on(record, moment[3]):
             needs = tuple(sorted([*needs, (DEVICE + moment[3], 1.0)]))

@@ -1,8 +1,8 @@
-"""Where what forward saves for backward is kept: the policies of sessions and Functions, and running forward again.
+"""Saved policies: where a session or Function keeps what forward saves for backward, and rematerialisation of what was
+not kept.
 
-Rules of this file: which policy holds for a Function, and what is recorded when its context was not kept. A forward
-that is run a second time must return the same bits (H2): unless the Function says that it is pure, the fingerprint of
-what it returned is taken at the first run and compared at the second.
+A forward that runs a second time must return the same bits (H2): unless the Function is declared pure, a digest of its
+outputs is taken at the first run and compared at the second.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from raygrad.proto.ir.nodes import UNPLACED, CheckDigest, Digest, FunctionCall
 from raygrad.proto.ir.specs import ObjectSpec
 
 from ..recording.records import NodeRecord
-from .observed_signature import Learning
+from .observed_signature import PendingObservation
 
 if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
-    from .call_signature import Application
+    from .call_signature import CallSignature
+    from .functions import FunctionRecorder
     from .recorded_function_node import RecordedFunction
 
 STORE: Final = "store"
@@ -83,12 +83,12 @@ def policy_of(cls: type[Any], session_policy: str) -> str:
     return policy
 
 
-def silent(call: FunctionCall) -> FunctionCall:
+def without_emits(call: FunctionCall) -> FunctionCall:
     """Return an application as its second run: what it emits was sent the first time."""
     return call._replace(silent=True)
 
 
-class MadeAgain(NamedTuple):
+class Rematerialised(NamedTuple):
     """What an application keeps for its backward, made again."""
 
     context: Pending
@@ -98,23 +98,23 @@ class MadeAgain(NamedTuple):
     """Those that were saved; None where they were kept."""
 
 
-class OfRegion(NamedTuple):
+class RegionRematerialisation(NamedTuple):
     """An application inside a checkpointed region: all that it kept is made again with the region."""
 
     again: Callable[[Sequence[Data | None]], RecordedFunction]
     """Return the same application in a second run of the region, once some gradients are there."""
 
-    def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> MadeAgain:
+    def run(self, recorder: FunctionRecorder, grads: Sequence[Data | None]) -> Rematerialised:
         """Have the region run again, unless it did for this pass."""
         other = self.again(grads)
         assert other._context is not None
-        return MadeAgain(other._context, other._saved_outputs, other._saved_inputs)
+        return Rematerialised(other._context, other._saved_outputs, other._saved_inputs)
 
 
-class Repetition(NamedTuple):
+class CallRematerialisation(NamedTuple):
     """What it takes to run the forward of one application again."""
 
-    application: Application
+    call_signature: CallSignature
     site: Any
     inputs: Sequence[Pending | None]
     """Per argument, the tensor that it is."""
@@ -127,58 +127,58 @@ class Repetition(NamedTuple):
 
     @staticmethod
     def of(
-        recorder: SessionRecorder,
-        application: Application,
+        recorder: FunctionRecorder,
+        call_signature: CallSignature,
         record: NodeRecord,
         inputs: Sequence[Pending | None],
         sources: Sequence[Any],
         captured: Sequence[Pending | None],
         values: Sequence[Pending],
-    ) -> Repetition:
+    ) -> CallRematerialisation:
         """Return what it takes for an application that was recorded as `record` and returns `values`."""
         for pending in inputs:
             if pending is not None:
                 pending.record.retained(pending.index)
         fingerprint = None
-        if not application.pure:
-            arrays = [recorder.source(value) for value in _arrays(application, values)]
-            entry = recorder.entry(ObjectSpec())
-            made = NodeRecord(recorder, Digest(*UNPLACED), arrays, (entry,), record.site)
-            recorder.add_record(made)
+        if not call_signature.pure:
+            arrays = [recorder.inputs.source(value) for value in _arrays(call_signature, values)]
+            entry = recorder.log.specs.entry(ObjectSpec())
+            made = NodeRecord(recorder.log, Digest(*UNPLACED), arrays, (entry,), record.site)
+            recorder.log.add(made)
             fingerprint = made.output(0)
-        return Repetition(application, record.site, inputs, sources, captured, fingerprint)
+        return CallRematerialisation(call_signature, record.site, inputs, sources, captured, fingerprint)
 
-    def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> MadeAgain:
+    def run(self, recorder: FunctionRecorder, grads: Sequence[Data | None]) -> Rematerialised:
         """Record the forward again, once `grads` are there."""
-        application, known = self.application, self.application.known
+        call_signature, signature = self.call_signature, self.call_signature.signature
         sources = list(self.sources)
         for position, pending in enumerate(self.inputs):
             if pending is not None:
-                sources[position] = recorder.source(pending)
+                sources[position] = recorder.inputs.source(pending)
         if self.captured:
             sources[-len(self.captured) :] = [
-                None if value is None else recorder.source(value) for value in self.captured
+                None if value is None else recorder.inputs.source(value) for value in self.captured
             ]
         self._wait(recorder, sources, grads)
-        again = NodeRecord(recorder, silent(application.call), sources, application.outputs, self.site)
-        again.pinned = application.pinned
-        if known.expected is None:
-            again.learn = Learning(application.key, known)
-        recorder.add_record(again)
+        again = NodeRecord(recorder.log, without_emits(call_signature.call), sources, call_signature.outputs, self.site)
+        again.pinned = call_signature.pinned
+        if signature.expected is None:
+            again.learn = PendingObservation(call_signature.key, signature)
+        recorder.log.add(again)
         context = again.output(0)
-        places = range(len(known.outputs)) if known.saved_outputs is None else known.saved_outputs
-        arrays = {j: again.output(j + 1) for j, entry in enumerate(known.outputs) if entry.dtype is not None}
+        places = range(len(signature.outputs)) if signature.saved_outputs is None else signature.saved_outputs
+        arrays = {j: again.output(j + 1) for j, entry in enumerate(signature.outputs) if entry.dtype is not None}
         if self.fingerprint is not None:
-            parts = [recorder.source(value) for value in (context, self.fingerprint, *arrays.values())]
-            agree = CheckDigest(*UNPLACED, function=application.name)
-            check = NodeRecord(recorder, agree, parts, application.outputs[:1], self.site)
-            check.near = recorder.source(context)
-            check.pinned = application.pinned
-            recorder.add_record(check)
+            parts = [recorder.inputs.source(value) for value in (context, self.fingerprint, *arrays.values())]
+            agree = CheckDigest(*UNPLACED, function=call_signature.name)
+            check = NodeRecord(recorder.log, agree, parts, call_signature.outputs[:1], self.site)
+            check.near = recorder.inputs.source(context)
+            check.pinned = call_signature.pinned
+            recorder.log.add(check)
             context = check.output(0)
-        return MadeAgain(context, {j: arrays[j] for j in places if j in arrays})
+        return Rematerialised(context, {j: arrays[j] for j in places if j in arrays})
 
-    def _wait(self, recorder: SessionRecorder, sources: list[Any], grads: Sequence[Data | None]) -> None:
+    def _wait(self, recorder: FunctionRecorder, sources: list[Any], grads: Sequence[Data | None]) -> None:
         """Have the smallest argument come after the gradients: else forward would run as soon as it can, which is at
         once, and what it saves would wait for backward all the same."""
         awaited = [grad for grad in grads if grad is not None]
@@ -187,11 +187,13 @@ class Repetition(NamedTuple):
             return
         first = self.inputs[min(tensors)[1]]
         assert first is not None
-        late = recorder.source(recorder.with_dependencies(first, awaited))
+        late = recorder.inputs.source(recorder.log.recorder.with_dependencies(first, awaited))
         for position, pending in enumerate(self.inputs):
             if pending is not None and pending.record is first.record and pending.index == first.index:
                 sources[position] = late  # given twice, it stays one value
 
 
-def _arrays(application: Application, values: Sequence[Any]) -> list[Pending]:
-    return [value for value, entry in zip(values, application.known.outputs, strict=True) if entry.dtype is not None]
+def _arrays(call_signature: CallSignature, values: Sequence[Any]) -> list[Pending]:
+    return [
+        value for value, entry in zip(values, call_signature.signature.outputs, strict=True) if entry.dtype is not None
+    ]

@@ -1,13 +1,14 @@
-"""User code that a session records: how it travels, what it captures, and its effects on the `.grad` of leaves.
+"""User code registry: how the code that a session records is shipped, what it captures and requests, and its effects on
+the `.grad` of leaves.
 
-These are the methods of `SessionRecorder` that know user code as such; what is shipped, and what capturing is, the
-workers room says (`shipping`, `code`). A fingerprint holds until the next submission (H17).
+Recorders of hooks and Functions name code by its fingerprint here. What is shipped, and what capturing means, the
+workers' `code` defines. A fingerprint holds until the next submission (H17).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,60 +18,69 @@ from raygrad.workers.code.effects import gradient_effects
 from raygrad.workers.code.op_registry_sync import with_registrations
 from raygrad.workers.code.shipping import Shipped, ship
 
-from .resource_requests import Asked, asked_of
-
-if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
-
-
-def code_of(self: SessionRecorder, obj: Any) -> Shipped:
-    """Return how user code travels: its fingerprint, taken anew when something that it reads has changed, and what
-    it captures (H16, H17)."""
-    found = self._shipped.get(obj) if _hashable(obj) else None
-    if found is None or not found.guard.holds():
-        found = ship(obj, in_process=self.by_reference)
-        if not self.by_reference:
-            found = with_registrations(found)
-        if _hashable(obj):
-            self._shipped[obj] = found
-        if isinstance(obj, type):
-            _ask(self, "@" + found.fingerprint, obj)
-        self.session.learn(found)
-    if self.trace is not None:
-        self.trace.code[found.fingerprint] = found
-    return found
+from ..recording.record_inputs import InputRecorder
+from .observations import Observations
+from .resource_requests import ResourceRequest, requested_by
 
 
-def _ask(self: SessionRecorder, fn: str, function: type[Any]) -> None:
-    """Note what a Function asks of the workers that run it, forward and backward."""
-    needs = asked_of(function)
-    if needs:
-        self.demands[fn] = Asked(function.__name__, needs)
+class UserCode:
+    """The user code of one session."""
 
+    def __init__(self, inputs: InputRecorder, observed: Observations, register: Callable[[Shipped], None]) -> None:
+        """`register` makes shipped code known to the executor."""
+        self.requests: dict[str, ResourceRequest] = {}
+        """By name in the graph, what user Functions request of workers."""
+        self._inputs = inputs
+        self._log = inputs.log
+        self._leaf_effects = observed.leaf_effects
+        self._register = register
+        self._shipped: dict[Any, Shipped] = {}
 
-def conduct_of(self: SessionRecorder, obj: Any, shipped: Shipped, objects: Sequence[Any] = ()) -> int:
-    """Return what user code, with objects that it is given, might do with the `.grad` of leaves (H16); see
-    `gradient_effects`."""
-    known = self.session.of_gradients
-    found = known.get(shipped.fingerprint)
-    if found is None:
-        found = known[shipped.fingerprint] = gradient_effects(obj)
-    for one in objects:
-        found |= gradient_effects(one)
-    return found
+    def ship(self, obj: Any) -> Shipped:
+        """Return user code with its fingerprint, taken anew when something that it reads has changed, and with what it
+        captures (H16, H17)."""
+        found = self._shipped.get(obj) if _hashable(obj) else None
+        if found is None or not found.guard.holds():
+            by_reference = self._inputs.by_reference
+            found = ship(obj, in_process=by_reference)
+            if not by_reference:
+                found = with_registrations(found)
+            if _hashable(obj):
+                self._shipped[obj] = found
+            if isinstance(obj, type):
+                needs = requested_by(obj)
+                if needs:
+                    self.requests["@" + found.fingerprint] = ResourceRequest(obj.__name__, needs)
+            self._register(found)
+        if self._log.trace is not None:
+            self._log.trace.code[found.fingerprint] = found
+        return found
 
+    def forget(self) -> None:
+        """Take fingerprints out_of_place from here on: a submission has been made."""
+        self._shipped.clear()
 
-def captured_by(self: SessionRecorder, shipped: Shipped) -> list[Pending]:
-    """Return what user code captures, as it is now."""
-    values: list[Pending] = []
-    for one in shipped.captured:
-        if isinstance(one, Tensor):
-            values.append(self.leaf(one))
-            continue
-        values.append(self.constant_array(np.array(one, copy=True, order="K")))
-        if self.trace is not None:
-            self.trace.copied(one, values[-1])
-    return values
+    def effects(self, obj: Any, shipped: Shipped, objects: Sequence[Any] = ()) -> int:
+        """Return the effects that user code, with objects that it is given, may have on the `.grad` of leaves (H16);
+        see `gradient_effects`."""
+        found = self._leaf_effects.get(shipped.fingerprint)
+        if found is None:
+            found = self._leaf_effects[shipped.fingerprint] = gradient_effects(obj)
+        for one in objects:
+            found |= gradient_effects(one)
+        return found
+
+    def captured(self, shipped: Shipped) -> list[Pending]:
+        """Return the values that user code captures, as they are now."""
+        values: list[Pending] = []
+        for one in shipped.captured:
+            if isinstance(one, Tensor):
+                values.append(self._inputs.leaf(one))
+                continue
+            values.append(self._inputs.constant_array(np.array(one, copy=True, order="K")))
+            if self._log.trace is not None:
+                self._log.trace.copied(one, values[-1])
+        return values
 
 
 def _hashable(obj: Any) -> bool:

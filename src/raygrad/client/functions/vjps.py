@@ -1,7 +1,7 @@
-"""The derivatives of user Functions in a session: nodes that record vjps, of any order (H7).
+"""Function vjps: records the derivatives of user Functions, of any order (H7).
 
-Rules of this file: what is recorded for the backward of a Function applied in a session (whose node is in `applied`),
-of one that ran before the session, and of vjps recorded under create_graph. No backward of a user runs here.
+For the backward of a Function called in a session (`recorded_function_node`), of one that ran before the session, and
+of vjps recorded under create_graph. No user's backward runs here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from raygrad.workers.values.contexts import Context
 
 from ..recording.records import CONTEXT, LIVING, Constant, NodeRecord, SpecEntry
 from ..recording.source_locations import user_site
-from .leaf_gradients import LeavesMet, leaf_arguments, leaves_met
-from .observed_signature import Learning
+from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves
+from .observed_signature import PendingObservation
 
 if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
+    from .functions import FunctionRecorder
     from .recorded_function_node import RecordedFunction
 
 
@@ -52,7 +52,7 @@ def _named(item: Data) -> tuple[str, ...]:
     return (str(device_of(item)),) if is_on_device(item) else ()
 
 
-class Claim(NamedTuple):
+class RetainedContext(NamedTuple):
     """What a vjp needs of its Function's context, kept as long as the vjp may be differentiated (H7)."""
 
     context: Pending
@@ -62,7 +62,7 @@ class Claim(NamedTuple):
     """Why what was saved must not be read any more: freed by an earlier pass, or changed in place (CX-11, CX-13)."""
     captured: int = 0
     """Tensors that the Function captures and that require grad: they follow its arguments, as if they were some."""
-    met: LeavesMet | None = None
+    reachable: ReachableLeaves | None = None
     """The leaves that backward meets."""
 
 
@@ -70,7 +70,7 @@ class RecordedVjp(Node):
     """A vjp recorded under create_graph: a node of level `depth`, whose own backward records level `depth + 1`."""
 
     _base: RecordedFunction
-    _claim: Claim | None
+    _retained_context: RetainedContext | None
     _depth: int
     _items: list[Tensor | None]
     _wanted: list[int]
@@ -88,7 +88,7 @@ class RecordedVjp(Node):
     @staticmethod
     def run(
         base: RecordedFunction,
-        claim: Claim,
+        retained: RetainedContext,
         depth: int,
         items: list[Tensor | None],
         wanted: list[int],
@@ -100,9 +100,9 @@ class RecordedVjp(Node):
         requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
         values, flows = record_vjp(
             base,
-            claim,
+            retained,
             depth,
-            [None if t is None else base._recorder.leaf(t) for t in items],
+            [None if t is None else base._recorder.inputs.leaf(t) for t in items],
             requires,
             wanted,
             metas,
@@ -110,7 +110,7 @@ class RecordedVjp(Node):
             True,
         )
         node = RecordedVjp()
-        node._base, node._claim, node._depth, node._items = base, claim, depth, items
+        node._base, node._retained_context, node._depth, node._items = base, retained, depth, items
         node._wanted, node._results = wanted, results
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
         node._metas = [None] * results
@@ -139,7 +139,7 @@ class RecordedVjp(Node):
         return [None if t is None else (t.shape, t.dtype) for t in self._items]
 
     def _release(self) -> None:
-        self._claim = None
+        self._retained_context = None
         self._items = []
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
@@ -147,37 +147,39 @@ class RecordedVjp(Node):
             made = for_each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
             if made is not None:
                 return made
-        if self._claim is None:
+        if self._retained_context is None:
             raise AutogradError(FREED)
         owner = self._base._recorder
         wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         metas = [self._input_metas()[i] for i in wanted]
         places = _places_of([self._items[i] for i in wanted])
         if create_graph:
-            claim = self._claim
+            retained = self._retained_context
 
             def run(items: list[Tensor | None]) -> list[Any]:
                 return RecordedVjp.run(
-                    self._base, claim, self._depth + 1, items, wanted, metas, places, len(self._items)
+                    self._base, retained, self._depth + 1, items, wanted, metas, places, len(self._items)
                 )
 
             items: list[Tensor | None] = [*grads, *self._items]
             return with_tangents(items, run) if state.forward else run(items)
-        data = [*grads, *(None if t is None else owner.leaf(t) for t in self._items)]
+        data = [*grads, *(None if t is None else owner.inputs.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
-        values, _ = record_vjp(self._base, self._claim, self._depth + 1, data, requires, wanted, metas, places, False)
+        values, _ = record_vjp(
+            self._base, self._retained_context, self._depth + 1, data, requires, wanted, metas, places, False
+        )
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, values, strict=True):
             out[position] = value
         return out
 
 
-class VjpShape:
+class VjpSignature:
     """What the recorded derivatives of a Function share that are taken alike, over equal specs: looked up once, as a
     `Template` of a built-in op is."""
 
-    __slots__ = ("assumed", "known", "learning", "lessons", "outputs", "vjp", "wanted")
+    __slots__ = ("assumed", "generation", "known", "learning", "outputs", "vjp", "wanted")
 
     def __init__(
         self,
@@ -194,20 +196,23 @@ class VjpShape:
         captured: int = 0,
     ) -> None:
         recorder = base._recorder
-        session = recorder.session
-        self.lessons = recorder.lessons
-        """What had been learned when it was made; see `SessionRecorder.lessons`."""
+        observed = recorder.observed
+        self.generation = recorder.observed.generation
+        """What had been learned when it was made; see `Observations.generation`."""
         self.wanted = wanted
         on: Any = places or (CPU,) * len(metas)
         gradients: Any = zip(metas, on, strict=True)
-        self.outputs = (_left_by(recorder, base), *[recorder.plain_on(meta, place) for meta, place in gradients])
+        self.outputs = (
+            _left_by(recorder, base),
+            *[recorder.log.specs.of_meta(meta, place) for meta, place in gradients],
+        )
         present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
         casting = capture_modes()
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
-        self.known = known = session.undefined.get(key)
+        self.known = known = observed.gradients.get(key)
         self.assumed = [known is not None and i not in known.undefined for i in range(len(metas))]
         """Per result, whether it was defined in every earlier run."""
-        self.learning = Learning(key, fn=base._fn)
+        self.learning = PendingObservation(key, fn=base._fn)
         self.vjp = FunctionVjp(
             *UNPLACED,
             fn=base._fn,
@@ -220,26 +225,26 @@ class VjpShape:
             differentiated=differentiate,
             refusal=refusal,
             expected=known,
-            retained=recorder.retaining,
+            retained=recorder.log.retaining,
             spared=base._of_part,
             attributes=tuple(names),
-            reports_effects=depth == 1 and session.conduct.get(base._fn) is None,
+            reports_effects=depth == 1 and observed.backward_effects.get(base._fn) is None,
             leaves=None,
             casting=casting,
         )
 
 
-def _left_by(recorder: SessionRecorder, base: RecordedFunction) -> SpecEntry:
+def _left_by(recorder: FunctionRecorder, base: RecordedFunction) -> SpecEntry:
     """Return what is known of a context as a backward leaves it: where the pass keeps what was saved, as before."""
     context: Any = base._context
-    if recorder.retaining and context is not None:
+    if recorder.log.retaining and context is not None:
         return context.record.outputs[context.index]
     return LIVING if base._pinned else CONTEXT
 
 
 def record_vjp(
     base: RecordedFunction,
-    claim: Claim,
+    retained: RetainedContext,
     depth: int,
     items: Sequence[Data | None],
     requires: Sequence[int],
@@ -256,21 +261,33 @@ def record_vjp(
         (H7).
     """
     recorder = base._recorder
-    with recorder.lock:
-        names = [(name, is_tensor) for name, is_tensor, _ in claim.assigned]
-        shape = VjpShape(
-            base, depth, items, requires, wanted, metas, places, differentiate, claim.refusal, names, claim.captured
+    with recorder.log.lock:
+        names = [(name, is_tensor) for name, is_tensor, _ in retained.assigned]
+        shape = VjpSignature(
+            base,
+            depth,
+            items,
+            requires,
+            wanted,
+            metas,
+            places,
+            differentiate,
+            retained.refusal,
+            names,
+            retained.captured,
         )
-        sources = [recorder.source(claim.context), *[recorder.source(item) for item in items]]
-        sources.extend([source for _, _, source in claim.assigned])
-        met = claim.met
-        made, results = _recorded(base, shape, sources, met if depth == 1 or met is None else met.again())
+        sources = [recorder.inputs.source(retained.context), *[recorder.inputs.source(item) for item in items]]
+        sources.extend([source for _, _, source in retained.assigned])
+        reachable = retained.reachable
+        made, results = _recorded(
+            base, shape, sources, reachable if depth == 1 or reachable is None else reachable.again()
+        )
         if not differentiate:
             return results, frozenset()
         known, learning = shape.known, shape.learning
         if known is None:
-            recorder.session.submit()
-            recorder.session.wait_for(made, lambda: learning.undefined is not None)
+            recorder.execution.submit()
+            recorder.execution.wait_for(made, lambda: learning.undefined is not None)
             known = learning.undefined
         assert known is not None
         for i, result in enumerate(results):
@@ -285,10 +302,10 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
     """Record the backward of a Function that is not to be differentiated: nearly always. Returns its gradients, one
     per argument."""
     recorder = base._recorder
-    with recorder.lock:
+    with recorder.log.lock:
         needed = base._needed
         alike: list[Any] = [
-            recorder.retaining,
+            recorder.log.retaining,
             base._of_part,
             refusal,
             None if needed is None else tuple(needed),
@@ -303,19 +320,19 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         for j in range(len(base._metas)):
             items.append(saved_outputs.get(j))
         key = tuple(alike)
-        # what was freed may be asked again, for nothing that it saved
+        # what was freed may run again if it reads nothing that was saved
         shape = None if base._freed else base._shapes.get(key)
-        if shape is None or shape.lessons != recorder.lessons:
+        if shape is None or shape.generation != recorder.observed.generation:
             wanted = base._wanted()
             metas = [base._inputs[i] for i in wanted]
-            shape = VjpShape(base, 1, items, base._requiring(), wanted, metas, base.places(wanted), False, refusal)
+            shape = VjpSignature(base, 1, items, base._requiring(), wanted, metas, base.places(wanted), False, refusal)
             if not base._freed:
                 base._shapes[key] = shape
-        source = recorder.source
+        source = recorder.inputs.source
         sources = [source(base._context)]
         for item in items:
             sources.append(None if item is None else source(item))
-        results = _recorded(base, shape, sources, base.met() if base._conduct else None)[1]
+        results = _recorded(base, shape, sources, base.reachable() if base._leaf_effects else None)[1]
         if len(results) == len(base._edges):
             return results
         out: list[Data | None] = [None] * len(base._edges)
@@ -325,41 +342,43 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
 
 
 def _recorded(
-    base: RecordedFunction, shape: VjpShape, sources: list[Any], met: LeavesMet | None
+    base: RecordedFunction, shape: VjpSignature, sources: list[Any], reachable: ReachableLeaves | None
 ) -> tuple[NodeRecord, list[Pending | None]]:
     """Record a derivative that reads the context and `sources`, and return its record and its results."""
     recorder = base._recorder
     fn, captured = base.code_now()
     if captured:
-        sources.extend([recorder.source(value) for value in captured])
+        sources.extend([recorder.inputs.source(value) for value in captured])
     outputs, vjp = shape.outputs, shape.vjp
     if vjp.fn != fn:
         vjp = vjp._replace(fn=fn)
-    if met is not None:
-        outputs, vjp = met.join(recorder, sources, outputs), vjp._replace(leaves=met.in_node)
-    made = NodeRecord(recorder, vjp, sources, outputs, base._site)
+    if reachable is not None:
+        outputs, vjp = reachable.join(recorder.inputs, sources, outputs), vjp._replace(leaves=reachable.in_node)
+    made = NodeRecord(recorder.log, vjp, sources, outputs, base._site)
     made.effects = True
     if state.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
     made.learn = shape.learning
-    recorder.add_record(made)
+    recorder.log.add(made)
     results: list[Pending | None] = []
     number = 1
     for assumed in shape.assumed:
         results.append(made.output(number, None, assumed))
         number += 1
-    if met is not None:
-        met.come_home(recorder, made)
+    if reachable is not None:
+        reachable.come_home(recorder.log, made)
     if vjp.depth == 1:
         base._ran(made)
     return made, results
 
 
-def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
+def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
     """Record the backward of a Function that was applied outside the session: its context goes along as a value."""
-    node.saved_tensors  # noqa: B018 - raises when it was freed, or something saved was changed in place
-    shipped = recorder.code(node._function)
+    if node._saved is None:
+        raise AutogradError(FREED)
+    node.saved_tensors  # noqa: B018 - raises when something saved was changed in place
+    shipped = recorder.code.ship(node._function)
     slots = node.unpacked_slots()
     context = Constant(Context(_without_graph(node, slots)), CONTEXT)
     items: list[Data | None] = [*grads]
@@ -370,21 +389,23 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
             if slot is None:
                 items.append(None)
             else:
-                items.append(slot.value if kind is OUTPUT else recorder.leaf(slot.value))
+                items.append(slot.value if kind is OUTPUT else recorder.inputs.leaf(slot.value))
     needed = node._needed
     wanted = [
         i
         for i, edge in enumerate(node._edges)
         if edge is not None and edge[0] is not None and (needed is None or needed[i])
     ]
-    with recorder.lock:
-        sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
+    with recorder.log.lock:
+        sources = [context, *(recorder.inputs.source(item) for item in [*items, *recorder.code.captured(shipped)])]
         leaves = leaf_arguments(node._edges, {i for what, i in saved if what == INPUT})
-        met = leaves_met(recorder, recorder.conduct(node._function, shipped), shipped.captured, leaves)
+        reachable = reachable_leaves(
+            recorder.inputs, recorder.code.effects(node._function, shipped), shipped.captured, leaves
+        )
         on = node._input_places
         outputs: Sequence[SpecEntry] = [
             CONTEXT,
-            *(recorder.plain_on(node._inputs[i], CPU if on is None else on[i]) for i in wanted),
+            *(recorder.log.specs.of_meta(node._inputs[i], CPU if on is None else on[i]) for i in wanted),
         ]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
         vjp = FunctionVjp(
@@ -399,20 +420,20 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
             differentiated=False,
             refusal="",
             expected=None,
-            retained=recorder.retaining,
+            retained=recorder.log.retaining,
             spared=node._of_part,
             attributes=(),
             reports_effects=False,
-            leaves=None if met is None else met.in_node,
+            leaves=None if reachable is None else reachable.in_node,
             casting=capture_modes(),
         )
-        if met is not None:
-            outputs = met.join(recorder, sources, outputs)
-        made = NodeRecord(recorder, vjp, sources, outputs, user_site())
+        if reachable is not None:
+            outputs = reachable.join(recorder.inputs, sources, outputs)
+        made = NodeRecord(recorder.log, vjp, sources, outputs, user_site())
         made.effects = True
-        recorder.add_record(made)
-        if met is not None:
-            met.come_home(recorder, made)
+        recorder.log.add(made)
+        if reachable is not None:
+            reachable.come_home(recorder.log, made)
     out: list[Data | None] = [None] * len(node._edges)
     for number, position in enumerate(wanted):
         out[position] = made.output(number + 1, None)

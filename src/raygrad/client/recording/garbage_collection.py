@@ -1,7 +1,7 @@
-"""Python's cyclic collector while many records are made.
+"""Garbage collection thresholds of the client's process while many records are made.
 
-Rules of this file: how often it runs in the client's process, and nothing else. Who has switched it off, or lets it run
-rarely himself, is left alone.
+A session raises Python's threshold while it is ambient, and passes pause the collector. A program that disables the
+collector or sets a high threshold itself keeps its setting.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from raygrad.workers.process.garbage_collection import PAUSE, RECORDING
 
 REST = 30
-"""Times as long as a look at the youngest took, nobody looks again: it finds all records that are alive."""
+"""Pause after a collection of the youngest generation, as a multiple of its time: it visits all live records."""
 
 
 @contextmanager
 def collector_paused() -> Generator[None, None, None]:
-    """Pause the cyclic collector: a pass that makes 100,000 records would have it walk all of them again and again,
+    """Pause the cyclic collector: a pass that makes 100,000 records would have it traverse all of them again and again,
     for half of the time. Records are freed by reference counting alone."""
     if not gc.isenabled():
         yield
@@ -31,32 +31,32 @@ def collector_paused() -> Generator[None, None, None]:
         gc.enable()
 
 
-class Rarely:
-    """Lets the collector run less often while a session is ambient. A node that is recorded is a dozen containers,
-    which live until its backward is recorded: at Python's 700, they are walked again and again, for a third of the
-    time."""
+class GarbageCollectorTuning:
+    """A higher collection threshold while a session is ambient. A recorded node is a dozen containers, which live until
+    its backward is recorded: at Python's threshold of 700 they are traversed again and again, for a third of the time.
+    """
 
     def __init__(self) -> None:
         self._before: tuple[int, int, int] | None = None
         self._due = 0.0
 
     def begin(self) -> None:
-        """Let it run less often from here on."""
+        """Raise the threshold."""
         before = gc.get_threshold()
         if gc.isenabled() and 0 < before[0] < RECORDING:
             gc.set_threshold(RECORDING, *before[1:])
             self._before = before
             self._due = time.perf_counter() + PAUSE
 
-    def look(self) -> None:
-        """Look at the youngest all the same, if it is time: a few containers may hold large arrays."""
+    def collect_if_due(self) -> None:
+        """Collect the youngest generation if it is due: a few containers may hold large arrays."""
         if self._before is not None and (start := time.perf_counter()) > self._due and gc.isenabled():
             gc.collect(0)
             now = time.perf_counter()
             self._due = now + max(PAUSE, REST * (now - start))
 
     def end(self) -> None:
-        """Let it run as before."""
-        if self._before is not None and gc.get_threshold()[0] == RECORDING:  # else somebody has set it meanwhile
+        """Restore the threshold."""
+        if self._before is not None and gc.get_threshold()[0] == RECORDING:  # else the program has set it meanwhile
             gc.set_threshold(*self._before)
         self._before = None

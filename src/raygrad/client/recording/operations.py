@@ -1,13 +1,12 @@
-"""Recording built-in ops and their derivatives, sums of gradients, and what is only asked of a value.
+"""Operation recorder: records built-in ops and their derivatives, sums of gradients, and checks of a value.
 
-Rules of this file: the methods of `SessionRecorder` that record what is no user code; what a training loop does again
-and again goes by `repeats`, this is for the first time and for the rare. Which specs the results have is found here.
+Autograd comes here when the fast path has no template, which this makes. The specs of results are inferred here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -33,196 +32,228 @@ from raygrad.proto.ir.nodes import (
 )
 
 from .record_fast_path import exact
-from .record_inputs import leaf_on_device, refuse_mixing
+from .record_inputs import InputRecorder, refuse_mixing
 from .records import Constant, NodeRecord, SpecEntry, Template, spec_of_array
 from .source_locations import user_site
 
-if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
-
-MEMO_LIMIT = 65_536
-"""Shape rules remembered per session; slice bounds that never repeat must not grow it without end."""
+MAX_TEMPLATES = 65_536
+"""Templates kept per session: slice bounds that never repeat must not fill the memory."""
 
 _GRAD_SUM, _CHECK_DEFINED = GradSum(*UNPLACED), CheckDefined(*UNPLACED)
 
 _ONE = (1,)
-"""Of an op of one operand, nearly always, which are wanted."""
+"""The wanted operands of an op of one operand, nearly always."""
 
 
-def record_op(self: SessionRecorder, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
-    with self.lock:
-        # the shape depends on the values: reading them submits what makes them, so that comes first
-        found = _inferred(self, op, operands, params) if op.infer is None else None
-        sources: list[Any] = []
-        key: list[Any] = [op.name, exact(params)]
-        defined: bool | None = True
-        assumed = True
-        for operand in operands:
-            if type(operand) is Pending:
-                if operand.record.recorder is not self:
-                    refuse_mixing(self, operand)
-                key.append(operand.spec)
-                if operand.defined is not True:  # an op of an undefined gradient is undefined
-                    defined, assumed = None, assumed and operand.assumed
-                record: Any = operand.record
-                if type(record) is NodeRecord:
-                    sources.append((record, operand.index, operand if record.run >= 0 else None))
+class OperationRecorder:
+    """Records built-in ops, their derivatives, sums of gradients, and checks of a value."""
+
+    def __init__(self, inputs: InputRecorder) -> None:
+        self.templates: dict[Any, Template] = {}
+        """By op, params and operand specs; shared with the fast path."""
+        self.inputs = inputs
+        self._source = inputs.source
+        self._log = inputs.log
+        self._specs = inputs.log.specs
+        self._check_kinds: dict[tuple[str, SpecEntry], int] = {}
+        """`NodeRecord.kind` of sums and checks of gradients, by function and spec."""
+
+    def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
+        """See `Recorder.op`."""
+        with self._log.lock:
+            # the shape depends on the values: reading them submits what makes them, so that comes first
+            found = self._infer_specs(op, operands, params) if op.infer is None else None
+            sources: list[Any] = []
+            key: list[Any] = [op.name, exact(params)]
+            defined: bool | None = True
+            assumed = True
+            for operand in operands:
+                if type(operand) is Pending:
+                    if operand.record.recorder is not self._log.recorder:
+                        refuse_mixing(operand)
+                    key.append(operand.spec)
+                    if operand.defined is not True:  # an op of an undefined gradient is undefined
+                        defined, assumed = None, assumed and operand.assumed
+                    record: Any = operand.record
+                    if type(record) is NodeRecord:
+                        sources.append((record, operand.index, operand if record.run >= 0 else None))
+                    else:
+                        sources.append(record.constant)
+                elif operand is None:
+                    key.append(None)
+                    sources.append(None)
+                elif is_array(operand):
+                    source = self._source(operand)
+                    key.append(source.spec)
+                    sources.append(source)
+                elif is_device_array(operand):
+                    operand = self.inputs.leaf_on_device(operand)
+                    key.append(operand.spec)
+                    sources.append(self._source(operand))
                 else:
-                    sources.append(record.constant)
-            elif operand is None:
-                key.append(None)
-                sources.append(None)
-            elif is_array(operand):
-                source = self.source(operand)
-                key.append(source.spec)
-                sources.append(source)
-            elif is_device_array(operand):
-                operand = leaf_on_device(self, operand)
-                key.append(operand.spec)
-                sources.append(self.source(operand))
+                    key.append(type(operand) if op.weak_numbers else (type(operand), operand))
+                    sources.append(Constant(operand))
+            memo = tuple(key)
+            template = self.templates.get(memo) if found is None else Template(_call_of(op, params), found, 0)
+            if template is None:
+                outputs = self._infer_specs(op, operands, params)
+                if len(self.templates) >= MAX_TEMPLATES:
+                    self._forget_templates()
+                template = self.templates[memo] = Template(_call_of(op, params), outputs, next(self._log.kinds))
+                if template.again and len(memo) == 3 and not params and type(memo[2]) is SpecEntry:
+                    memo[2].unary[op.name] = template
+            outputs = template.outputs
+            made = NodeRecord(self._log, template.call, sources, outputs, user_site())
+            made.template = template
+            made.kind = template.kind
+            if op.name == TO_DEVICE and isinstance(sources[0], Constant):
+                made.leaf = sources[0]
+            self._log.add(made)
+            if len(outputs) == 1:
+                return [made.output(0, defined, assumed)]
+            return [made.output(i, defined, assumed) for i in range(len(outputs))]
+
+    def _forget_templates(self) -> None:
+        self.templates.clear()
+        self._specs.forget_templates()
+
+    def _infer_specs(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
+        """Return the specs of an op's outputs, by its shape rule; without one, by running its kernel on operands
+        that are read, and moved to the host for that."""
+        device = _device_of(op, operands, params)
+        if device.type != "cpu" and op.result_device is None and not op.has_kernel(device.type, _dtype_of(operands)):
+            raise missing(op, device.type)
+        if op.infer is not None:
+            result = op.infer(params, *operands)
+            metas = [result] if op.outputs == 1 else list(result)
+        else:
+            arrays = [self._log.recorder.read(self.on_host(o)) if type(o) is Pending else o for o in operands]
+            dtype = next((a.dtype for a in arrays if is_array(a)), None)
+            result = op.kernel("cpu", dtype)(*arrays, *params)
+            metas = [(a.shape, a.dtype) for a in ((result,) if op.outputs == 1 else result)]
+        natural = [tuple(range(len(shape))) for shape, _ in metas]
+        rowwise = op.promotes is not None and all(
+            o.spec.spec.layout == (tuple(range(o.ndim)), ()) for o in operands if type(o) is Pending
+        )
+        if op.name == TO_DEVICE:  # what arrives is dense, in its own axis order
+            (held,) = operands
+            layout = held.spec.spec.layout
+            natural, rowwise = [tuple(range(held.ndim)) if layout is None else layout[0]], layout is not None
+        return [
+            self._specs.entry(
+                spec_of_array(tuple(shape), np.dtype(dtype).name, (order, ()) if rowwise else None, str(device))
+            )
+            for (shape, dtype), order in zip(metas, natural, strict=True)
+        ]
+
+    def on_host(self, value: Pending) -> Pending:
+        """Return a value moved to the host, if it is on a device."""
+        if value.device is CPU:
+            return value
+        return self.op(get_op("to_device"), (value,), ("cpu", str(value.device)))[0]
+
+    def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
+        """See `Recorder.op_vjp`."""
+        with self._log.lock:
+            source = self._source
+            sources = [source(data) for data in (*saved, *grads)]
+            edges = node._edges
+            if len(edges) == 1 and edges[0] is not None and edges[0][0] is not None:
+                needs = _ONE
             else:
-                key.append(type(operand) if op.weak_numbers else (type(operand), operand))
-                sources.append(Constant(operand))
-        memo = tuple(key)
-        template = self._memo.get(memo) if found is None else Template(_call_of(op, params), found, 0)
-        if template is None:
-            outputs = _inferred(self, op, operands, params)
-            if len(self._memo) >= MEMO_LIMIT:
-                _forget_templates(self)
-            template = self._memo[memo] = Template(_call_of(op, params), outputs, next(self.kinds))
-            if template.again and len(memo) == 3 and not params and type(memo[2]) is SpecEntry:
-                memo[2].unary[op.name] = template
-        outputs = template.outputs
-        made = NodeRecord(self, template.call, sources, outputs, user_site())
-        made.template = template
-        made.kind = template.kind
-        if op.name == TO_DEVICE and isinstance(sources[0], Constant):
-            made.leaf = sources[0]
-        self.add_record(made)
-        if len(outputs) == 1:
-            return [made.output(0, defined, assumed)]
-        return [made.output(i, defined, assumed) for i in range(len(outputs))]
+                needs = tuple([0 if edge is None or edge[0] is None else 1 for edge in edges])
+            alike: Any = (needs, tuple(node.inputs)) if node._converts else needs
+            origin = node._origin
+            template = origin.template if type(origin) is NodeRecord and origin.recorder is self._log.recorder else None
+            found = None if template is None else template.vjps.get(alike)
+            if found is None:
+                found = (
+                    *self._vjp_shape(node, needs, grads),
+                    0 if template is None or not template.kind else next(self._log.kinds),
+                )
+                if template is not None:
+                    template.vjps[alike] = found
+            vjp, wanted, kind = found
+            site = origin.site if type(origin) is NodeRecord else None
+            made = NodeRecord(self._log, vjp, sources, wanted, site)
+            made.kind = kind
+            if state.anomaly is not None:
+                made.story = describe_origin(node)
+            self._log.add(made)
+            defined, assumed = definedness(grads)
+            if needs is _ONE:
+                return [made.output(0, defined, assumed)]
+            results: list[Pending | None] = []
+            position = 0
+            for need in needs:
+                results.append(made.output(position, defined, assumed) if need else None)
+                position += need
+            return results
+
+    def _vjp_shape(
+        self, node: OpNode, needs: tuple[int, ...], grads: Sequence[Data | None]
+    ) -> tuple[OpVjp, list[SpecEntry]]:
+        """Return an op's vjp and its outputs."""
+        made = next((device_of(grad) for grad in grads if grad is not None), CPU)
+        read = read_by(node, made)
+        inputs = [None if meta is None else self._specs.of_meta(meta, read) for meta in node.inputs]
+        results: Any = tuple([self._specs.of_meta(meta, made) for meta in node._metas if meta is not None])
+        wanted = [entry for entry, need in zip(inputs, needs, strict=True) if need and entry is not None]
+        operands: Any = tuple(inputs)  # entries, until it is part of a graph
+        vjp = OpVjp(
+            *UNPLACED, fn=node.op.name, params=node.params, wanted=needs, operand_specs=operands, result_specs=results
+        )
+        return vjp, wanted
+
+    def add(self, left: Data, right: Data) -> Pending:
+        """See `Recorder.add`."""
+        with self._log.lock:
+            sources = [self._source(left), self._source(right)]
+            if is_on_device(left) or is_on_device(right):
+                check_same_device(left, right)
+            entry = self._specs.of_meta((left.shape, left.dtype), device_of(left))
+            made = NodeRecord(self._log, _GRAD_SUM, sources, (entry,), None)
+            made.kind = self._kind_of(_GRAD_SUM, entry)
+            self._log.add(made)
+            return made.output(0, *definedness((left, right)))
+
+    def _kind_of(self, work: GradSum | CheckDefined, entry: SpecEntry) -> int:
+        """Return `NodeRecord.kind` of records of such a node on values of one spec."""
+        found = self._check_kinds.get((work.fn, entry))
+        if found is None:
+            found = self._check_kinds[work.fn, entry] = next(self._log.kinds)
+        return found
+
+    def with_dependencies(self, value: Pending, awaited: Sequence[Data]) -> Pending:
+        """See `Recorder.with_dependencies`."""
+        sources = [self._source(value), *map(self._source, awaited)]
+        made = NodeRecord(self._log, ControlDependency(*UNPLACED), sources, (value.spec,), user_site())
+        self._log.add(made)
+        return made.output(0)
+
+    def require(self, value: Pending) -> Pending:
+        """See `Recorder.require`."""
+        with self._log.lock:
+            made = NodeRecord(self._log, _CHECK_DEFINED, (self._source(value),), (value.spec,), user_site())
+            made.kind = self._kind_of(_CHECK_DEFINED, value.spec)
+            made.effects = True
+            self._log.add(made)
+            return made.output(0)
+
+    def refuse_nan(self, value: Pending, message: str, story: str) -> None:
+        """See `Recorder.refuse_nan`."""
+        with self._log.lock:
+            record: Any = value.record
+            site = record.site if type(record) is NodeRecord and record.site is not None else user_site()
+            check = CheckNotNan(*UNPLACED, message=message)
+            made = NodeRecord(self._log, check, (self._source(value),), (value.spec,), site)
+            made.effects = True
+            made.story = story
+            self._log.add(made)
 
 
 def _call_of(op: Op, params: tuple[Any, ...]) -> OpCall:
     return OpCall(*UNPLACED, fn=op.name, params=params)
-
-
-def _forget_templates(self: SessionRecorder) -> None:
-    self._memo.clear()
-    for entry in self._specs.values():
-        entry.unary.clear()
-
-
-def _inferred(self: SessionRecorder, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
-    """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands: on the
-    host, so that those of a device are moved."""
-    device = _device_of(op, operands, params)
-    if device.type != "cpu" and op.result_device is None and not op.has_kernel(device.type, _dtype_of(operands)):
-        raise missing(op, device.type)
-    if op.infer is not None:
-        result = op.infer(params, *operands)
-        metas = [result] if op.outputs == 1 else list(result)
-    else:
-        arrays = [self.read(on_host(self, o)) if type(o) is Pending else o for o in operands]
-        dtype = next((a.dtype for a in arrays if is_array(a)), None)
-        result = op.kernel("cpu", dtype)(*arrays, *params)
-        metas = [(a.shape, a.dtype) for a in ((result,) if op.outputs == 1 else result)]
-    natural = [tuple(range(len(shape))) for shape, _ in metas]
-    rowwise = op.promotes is not None and all(
-        o.spec.spec.layout == (tuple(range(o.ndim)), ()) for o in operands if type(o) is Pending
-    )
-    if op.name == TO_DEVICE:  # what arrives is dense, in its own axis order
-        (held,) = operands
-        layout = held.spec.spec.layout
-        natural, rowwise = [tuple(range(held.ndim)) if layout is None else layout[0]], layout is not None
-    return [
-        self.entry(spec_of_array(tuple(shape), np.dtype(dtype).name, (order, ()) if rowwise else None, str(device)))
-        for (shape, dtype), order in zip(metas, natural, strict=True)
-    ]
-
-
-def on_host(self: SessionRecorder, value: Pending) -> Pending:
-    """Return a value as it is to be read on the host."""
-    if value.device is CPU:
-        return value
-    return self.op(get_op("to_device"), (value,), ("cpu", str(value.device)))[0]
-
-
-def record_op_vjp(
-    self: SessionRecorder, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]
-) -> list[Pending | None]:
-    with self.lock:
-        source = self.source
-        sources = [source(data) for data in (*saved, *grads)]
-        edges = node._edges
-        if len(edges) == 1 and edges[0] is not None and edges[0][0] is not None:
-            needs = _ONE
-        else:
-            needs = tuple([0 if edge is None or edge[0] is None else 1 for edge in edges])
-        alike: Any = (needs, tuple(node.inputs)) if node._converts else needs
-        origin = node._origin
-        template = origin.template if type(origin) is NodeRecord and origin.recorder is self else None
-        found = None if template is None else template.vjps.get(alike)
-        if found is None:
-            found = (
-                *_vjp_shape(self, node, needs, grads),
-                0 if template is None or not template.kind else next(self.kinds),
-            )
-            if template is not None:
-                template.vjps[alike] = found
-        vjp, wanted, kind = found
-        site = origin.site if type(origin) is NodeRecord else None
-        made = NodeRecord(self, vjp, sources, wanted, site)
-        made.kind = kind
-        if state.anomaly is not None:
-            made.story = describe_origin(node)
-        self.add_record(made)
-        defined, assumed = definedness(grads)
-        if needs is _ONE:
-            return [made.output(0, defined, assumed)]
-        results: list[Pending | None] = []
-        position = 0
-        for need in needs:
-            results.append(made.output(position, defined, assumed) if need else None)
-            position += need
-        return results
-
-
-def _vjp_shape(
-    self: SessionRecorder, node: OpNode, needs: tuple[int, ...], grads: Sequence[Data | None]
-) -> tuple[OpVjp, list[SpecEntry]]:
-    """Return an op's vjp and its outputs."""
-    made = next((device_of(grad) for grad in grads if grad is not None), CPU)
-    read = read_by(node, made)
-    inputs = [None if meta is None else self.plain_on(meta, read) for meta in node.inputs]
-    results: Any = tuple([self.plain_on(meta, made) for meta in node._metas if meta is not None])
-    wanted = [entry for entry, need in zip(inputs, needs, strict=True) if need and entry is not None]
-    operands: Any = tuple(inputs)  # entries, until it is part of a graph
-    vjp = OpVjp(
-        *UNPLACED, fn=node.op.name, params=node.params, wanted=needs, operand_specs=operands, result_specs=results
-    )
-    return vjp, wanted
-
-
-def record_sum(self: SessionRecorder, left: Data, right: Data) -> Pending:
-    with self.lock:
-        sources = [self.source(left), self.source(right)]
-        if is_on_device(left) or is_on_device(right):
-            check_same_device(left, right)
-        entry = self.plain_on((left.shape, left.dtype), device_of(left))
-        made = NodeRecord(self, _GRAD_SUM, sources, (entry,), None)
-        made.kind = _kind_of(self, _GRAD_SUM, entry)
-        self.add_record(made)
-        return made.output(0, *definedness((left, right)))
-
-
-def _kind_of(self: SessionRecorder, work: GradSum | CheckDefined, entry: SpecEntry) -> int:
-    """Return `NodeRecord.kind` of a record that does such work on values of one spec."""
-    found = self._sums.get((work.fn, entry))
-    if found is None:
-        found = self._sums[work.fn, entry] = next(self.kinds)
-    return found
 
 
 def definedness(grads: Sequence[Data | None]) -> tuple[bool | None, bool]:
@@ -253,30 +284,3 @@ def read_by(node: OpNode, made: Device) -> Device:
 
 def _dtype_of(operands: Sequence[Data]) -> Any:
     return next((operand.dtype for operand in operands if type(operand) is Pending), None)
-
-
-def record_after(self: SessionRecorder, value: Pending, awaited: Sequence[Data]) -> Pending:
-    sources = [self.source(value), *map(self.source, awaited)]
-    made = NodeRecord(self, ControlDependency(*UNPLACED), sources, (value.spec,), user_site())
-    self.add_record(made)
-    return made.output(0)
-
-
-def record_required(self: SessionRecorder, value: Pending) -> Pending:
-    with self.lock:
-        made = NodeRecord(self, _CHECK_DEFINED, (self.source(value),), (value.spec,), user_site())
-        made.kind = _kind_of(self, _CHECK_DEFINED, value.spec)
-        made.effects = True
-        self.add_record(made)
-        return made.output(0)
-
-
-def record_refusal_of_nan(self: SessionRecorder, value: Pending, message: str, story: str) -> None:
-    with self.lock:
-        record: Any = value.record
-        site = record.site if type(record) is NodeRecord and record.site is not None else user_site()
-        check = CheckNotNan(*UNPLACED, message=message)
-        made = NodeRecord(self, check, (self.source(value),), (value.spec,), site)
-        made.effects = True
-        made.story = story
-        self.add_record(made)

@@ -1,8 +1,7 @@
-"""Records: nodes that were recorded, before and after they are submitted.
+"""Records: nodes before and after they are submitted, with their sources, output specs and holder counts.
 
-Rules of this file: data and the counting of holders. A record names its sources by (record, output, holder) or by
-constant; it holds the `Pending` value itself only of what was submitted before, so that a value nobody wants dies at
-once.
+Recorders make them, `submission` turns them into a graph. A record names its sources by (record, output, holder) or by
+constant. It holds the `Pending` value itself only of earlier runs, so that a value nobody wants is freed at once.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import cloudpickle
 import numpy as np
 
 from raygrad.autograd.core.array_layout import is_array
-from raygrad.autograd.core.recorder import AbstractNodeRecord, Pending, RecordTemplate
+from raygrad.autograd.core.recorder import AbstractNodeRecord, Pending, Recorder, RecordTemplate
 from raygrad.autograd.devices.serving import CPU, device_named
 from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.errors import NotShippable
@@ -30,7 +29,7 @@ from .source_locations import Site
 if TYPE_CHECKING:
     from raygrad.autograd.tensor.tensor import Tensor
 
-    from ..session.recorder import SessionRecorder
+    from .record_log import RecordLog
 
 
 class SpecEntry:
@@ -202,13 +201,13 @@ class NodeRecord(AbstractNodeRecord):
 
     def __init__(
         self,
-        recorder: SessionRecorder,
+        log: RecordLog,
         work: Node,
         sources: Sequence[Source],
         outputs: Sequence[SpecEntry],
         site: Site | None,
     ) -> None:
-        self.recorder: Any = recorder
+        self.recorder: Any = log.recorder
         self.work = work
         """What it does: a node of no graph yet (`UNPLACED`). In an `OpVjp`, `SpecEntry` objects stand for the spec
         indices that they will have in the graph."""
@@ -254,17 +253,18 @@ class NodeRecord(AbstractNodeRecord):
     def released(self, index: int) -> None:
         self.live &= ~(1 << index)
         if self.run >= 0:
-            self.recorder.dropped.append((self.run, self.base + index))
+            self.recorder.log.dropped.append((self.run, self.base + index))
 
     def retained(self, index: int) -> None:
-        self.saved |= self.recorder.claims << index
+        self.saved |= self.recorder.log.residual_bit << index
 
 
 _new: Any = object.__new__
 
 
 def record_of_op(
-    recorder: SessionRecorder,
+    log: RecordLog,
+    recorder: Recorder,
     work: Node,
     sources: Sequence[Source],
     outputs: Sequence[SpecEntry],
@@ -272,7 +272,7 @@ def record_of_op(
     template: Template | None,
     kind: int,
 ) -> NodeRecord:
-    """Return what `NodeRecord` makes of a built-in op, in half the time: most records are made here."""
+    """Return the same as `NodeRecord(log, ...)` for a built-in op, in half the time: most records are made here."""
     self = _new(NodeRecord)
     self.recorder = recorder
     self.work = work
@@ -281,7 +281,7 @@ def record_of_op(
     self.site = site
     self.template = template
     self.kind = kind
-    self.pin = recorder.pin
+    self.pin = log.pin
     self.live = self.saved = 0
     self.effects = self.pinned = self.failed = False
     self.leaf = self.near = self.learn = self.values = None
@@ -309,8 +309,8 @@ class LeafRecord(AbstractNodeRecord):
 
     __slots__ = ("constant", "live", "recorder")
 
-    def __init__(self, recorder: SessionRecorder, constant: Constant) -> None:
-        self.recorder: Any = recorder
+    def __init__(self, recorder: Recorder, constant: Constant) -> None:
+        self.recorder: Recorder = recorder
         self.constant = constant
 
     def output(self) -> Pending:

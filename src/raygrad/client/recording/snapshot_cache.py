@@ -1,7 +1,7 @@
-"""Copies of the client's arrays: what a session was sent of memory that others may write to.
+"""Snapshot cache: copies of the client's arrays whose memory others may write to.
 
-Rules of this file: when a copy that was made serves again. It does only while the memory holds the same bits, which to
-compare costs a tenth of copying and sending them.
+The input recorder asks it before it copies. A copy serves again only while the memory holds the same bits; comparing
+costs a tenth of copying and sending.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from raygrad.autograd.core.recorder import Pending
 
 from .records import Constant, LeafRecord
 
-LOOKED_FOR_BYTES = 4_096
-"""Arrays from which on it is looked whether another tensor's copy of the same memory serves."""
+MIN_SHARED_BYTES = 4_096
+"""Size of arrays from which a copy is shared between tensors of the same memory."""
 
 
-class Copies:
-    """The copies of one session that live."""
+class SnapshotCache:
+    """The live copies of one session."""
 
     def __init__(self, make: Callable[[np.ndarray[Any, Any]], Constant]) -> None:
         self._make = make
-        self._known: dict[Any, weakref.ref[Constant]] = {}
+        self._snapshots: dict[Any, weakref.ref[Constant]] = {}
         """By address, shape and dtype."""
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._snapshots)
 
     def of(self, array: np.ndarray[Any, Any]) -> Constant:
-        """Return what nodes read that read an array as it is now: also what others read of the same memory, while that
-        lives and the memory has not changed."""
-        if array.nbytes < LOOKED_FOR_BYTES or not array.flags.c_contiguous:
+        """Return the constant for an array as it is now: the live copy of the same memory while that is unchanged, else
+        a new one."""
+        if array.nbytes < MIN_SHARED_BYTES or not array.flags.c_contiguous:
             return self._make(array.copy(order="K"))
         key = (array.__array_interface__["data"][0], array.shape, array.dtype.str)
-        held = self._known.get(key)
+        held = self._snapshots.get(key)
         earlier = None if held is None else held()
         if earlier is not None and is_still(earlier.value, array):
             return earlier
         made = self._make(array.copy())
-        known = self._known
+        snapshots = self._snapshots
 
         def forget(gone: weakref.ref[Constant]) -> None:
-            if known.get(key) is gone:
-                del known[key]
+            if snapshots.get(key) is gone:
+                del snapshots[key]
 
-        known[key] = weakref.ref(made, forget)
+        snapshots[key] = weakref.ref(made, forget)
         return made
 
 

@@ -1,4 +1,7 @@
-"""The user's own line: which file and line of the program made a node."""
+"""Source locations: the user's file and line that recorded a node.
+
+Recorders ask for the innermost frame outside of the package; errors, warnings and reports show it.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,10 @@ def _short(filename: str) -> str:
 
 
 _our_globals: set[int] = set()
-"""Ids of the globals of this package's modules, which are never unloaded: a frame is told by them in a third of the
-time of its module's name."""
+"""Ids of the globals of this package's modules, which are never unloaded: they identify a frame in a third of the time
+that its module's name takes."""
 
-_CODES_KEPT = 4_096
+_MAX_CODES = 4_096
 """Users' functions that are remembered: a program that makes new ones again and again must not fill the memory."""
 
 _users: dict[int, tuple[CodeType, dict[int, Site]]] = {}
@@ -64,7 +67,7 @@ def user_site(depth: int = 2) -> Site:
         if frame.f_back is None:
             break
         frame = frame.f_back
-    if len(_users) >= _CODES_KEPT:
+    if len(_users) >= _MAX_CODES:
         _users.clear()
     places: dict[int, Site] = {}
     _users[id(code)] = (code, places)

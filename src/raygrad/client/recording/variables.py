@@ -1,8 +1,9 @@
-"""Cells: what a program rebinds while it records (`.grad`, parameters, optimiser state), and how it falls back (H8).
+"""Variables: what a program rebinds while it records (`.grad`, parameters, optimiser state), and rollback after a
+failure (H8).
 
-Rules of this file: versions in program order and their rollback; whether a submission failed is the session's affair.
-A log keeps, per submission, one old and the last new version of each cell, no more: the old one is the version before
-the submission, or a later one that needs no computing (`.grad = None`); pending versions in between were never seen.
+The log keeps, per submission, one old and the last new version of each variable. The old one is the version before the
+submission, or a later one that needs no computing (`.grad = None`); pending versions in between were never seen.
+`submission.failures` decides that a submission failed and calls `roll_back`.
 """
 
 from __future__ import annotations
@@ -15,44 +16,44 @@ from raygrad.autograd.storage.views import StaleData
 
 
 class Write(NamedTuple):
-    """What one submission did to one cell."""
+    """What one submission did to one variable, the attribute of an owner."""
 
-    cell: Any
+    owner: Any
     attribute: str
     old: Any
     new: Any
 
 
-class CellLog:
+class VariableLog:
     """The writes since the last submission."""
 
     def __init__(self) -> None:
         self._writes: dict[tuple[int, str], Write] = {}
 
-    def write(self, cell: Any, attribute: str, new: Any) -> None:
-        """Rebind `cell.attribute`, remembering what it was."""
-        key = (id(cell), attribute)
+    def write(self, owner: Any, attribute: str, new: Any) -> None:
+        """Rebind `owner.attribute`, remembering its version before."""
+        key = (id(owner), attribute)
         before = self._writes.get(key)
         if before is None or _needs_no_computing(before.new):
-            old = getattr(cell, attribute)
+            old = getattr(owner, attribute)
         else:
             old = before.old
-        self._writes[key] = Write(cell, attribute, old, new)
-        setattr(cell, attribute, new)
+        self._writes[key] = Write(owner, attribute, old, new)
+        setattr(owner, attribute, new)
 
     def pending(self) -> list[Write]:
-        """Return the writes that no submission has taken along yet."""
+        """Return the writes since the last submission."""
         return list(self._writes.values())
 
     def take(self) -> list[Write]:
-        """Return the writes and forget them: a submission takes them along."""
+        """Return and remove the writes, for the submission that is made."""
         writes = list(self._writes.values())
         self._writes.clear()
         return writes
 
     def keep(self, write: Write) -> None:
         """Put back a write that a failure did not reach."""
-        self._writes[id(write.cell), write.attribute] = write
+        self._writes[id(write.owner), write.attribute] = write
 
     def clear(self) -> None:
         """Forget the writes."""
@@ -60,12 +61,12 @@ class CellLog:
 
 
 def _needs_no_computing(value: Any) -> bool:
-    """Tell whether a version is there whatever becomes of the submission."""
+    """Tell whether a version exists even if the submission fails."""
     return not any(type(one) in (Pending, StaleData) for one in (value, getattr(value, "_data", None)))
 
 
 def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable[[Any], bool]) -> None:
-    """Set every cell to its newest version that does not depend on a failure.
+    """Set every variable to its newest version that does not depend on a failure.
 
     Args:
         history: per submission that is not yet known to be good, oldest first: its writes, and whether it is tainted.
@@ -76,13 +77,13 @@ def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable
     touched: set[tuple[int, str]] = set()
     for writes, failed in history:
         for write in writes:
-            key = (id(write.cell), write.attribute)
+            key = (id(write.owner), write.attribute)
             if key not in newest or not tainted(write.old):
-                newest[key] = (write.cell, write.attribute, write.old)
+                newest[key] = (write.owner, write.attribute, write.old)
             if failed or tainted(write.new):
                 touched.add(key)
             else:
-                newest[key] = (write.cell, write.attribute, write.new)
+                newest[key] = (write.owner, write.attribute, write.new)
     for key in touched:
-        cell, attribute, value = newest[key]
-        setattr(cell, attribute, value)
+        owner, attribute, value = newest[key]
+        setattr(owner, attribute, value)

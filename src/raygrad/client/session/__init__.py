@@ -1,4 +1,4 @@
-"""The session: one program's connection to an executor, its recorder, and what waits for values.
+"""The session: its public class, and the parts that submit, fetch, explain and account for one program.
 
-The top of the client: it owns everything below for one program.
+The top of the client: a session makes the collaborators of all sub-rooms below, and connects them.
 """

@@ -1,4 +1,7 @@
-"""From an address to an executor; that of Ray, which is optional, is imported only when it is asked for."""
+"""Backends: from a session's address to its executor.
+
+`Session` opens its executor here. That of Ray, which is optional, is imported only when an address asks for it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A session's costs: what its runs have shown, as its user sees, saves and loads it.
+"""Session costs: the measured costs of a session, as its user sees, saves and loads them.
 
-Rules of this file: files and rows; learning is the scheduler's `measured`. A file is JSON: numbers and names, nothing
-that runs when it is read.
+The run listener reports runs that have ended well; the scheduler's `measured_costs` learns from them before the next
+submission is planned. A file of costs is JSON: numbers and names, and no code.
 """
 
 from __future__ import annotations

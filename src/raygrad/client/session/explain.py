@@ -1,7 +1,7 @@
-"""What would be submitted now, explained without being submitted.
+"""Explanation of what a session would submit now, without submitting it.
 
-Rules of this file: it changes nothing: recorded nodes stay recorded, the run's number is not used up. The plan that is
-made is kept like any other, so that a submission of the same graph finds it.
+The implementation of `Session.explain`. Recorded nodes stay recorded, and no run number is used up; the plan stays in
+the plan cache, so that a submission of the same graph finds it.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ def explain(
     all_tensors("session.explain", tensors)
     workers = None if workers is None else whole("session.explain(workers=...)", workers, 1, MOST_WORKERS)
     gpus = None if gpus is None else whole("session.explain(gpus=...)", gpus, 0, MOST_WORKERS)
-    recorder = session._recorder
-    if recorder.closed:
+    log, observed = session._log, session._observed
+    inputs, code = session._recorder.inputs, session._recorder.code
+    if log.closed:
         raise SessionError("this session is closed: explain what is recorded before its end, or report on a run")
-    with recorder.lock:
-        records = needed_records(recorder.records, next(_looks))
+    with log.lock:
+        records = needed_records(log.records, next(_looks))
         if tensors:
             wanted = _needed_by(tensors)
             records = [record for record in records if id(record) in wanted]
         session.costs.learn()
-        built = build(0, records, recorder.demands)
+        built = build(0, records, code.requests)
         submission = built.submission
         graph = submission.graph
         sites, name_of = [record.site for record in records], session._driver.executor.name_of
@@ -71,15 +72,15 @@ def explain(
             call_nodes(error, graph, sites, name_of)
             raise
         facts = explain_plan(
-            planned.graph, residency, planner.costs, planner.cluster, planned.plan, staged=not recorder.by_reference
+            planned.graph, residency, planner.costs, planner.cluster, planned.plan, staged=not inputs.by_reference
         )
         sent = [one for one in built.sources if isinstance(one, Constant) and one.moved]
         left = [DeviceTransfer(-1, -1, one.moved, "cpu", one.value.nbytes) for one in sent]
         return Explanation(
             plan=replace(facts, transfers=(*left, *facts.transfers)),
             graph=label_graph(planned.graph, name_of, sites),
-            infer=tuple(SignatureWait(name, *waited) for name, waited in session.resolved.items()),
-            hooks=tuple(session.hooked.items()),
+            infer=tuple(SignatureWait(name, *waited) for name, waited in observed.first_runs.items()),
+            hooks=tuple(observed.client_hooks.items()),
             elsewhere=elsewhere,
         )
 

@@ -1,7 +1,7 @@
-"""Reading: the values of what was recorded, which are waited for, and why they may not come.
+"""Fetcher: reads the values of recorded nodes, submitting and waiting for what makes them.
 
-Rules of this file: the methods of `Session` that wait for a record and read its outputs; waiting itself is the
-driver's, and which error is raised `failures` says.
+Sync points of tensors come here through the session's recorder. The driver waits; `failures` says which error is raised
+for a value that was dropped.
 """
 
 from __future__ import annotations
@@ -15,81 +15,104 @@ from raygrad.workers.values.packed_values import POISON
 from ..recording.records import NodeRecord
 
 if TYPE_CHECKING:
-    from .session import Session
+    from raygrad.workers.executors.driver import Driver
+
+    from ..recording.record_log import RecordLog
+    from ..submission.failures import Failures
+    from ..submission.waiter import Waiter
+    from .submit import Submitter
 
 
-def wait_for_record(self: Session, record: NodeRecord, done: Callable[[], bool]) -> None:
-    """Wait until `done()`, which the end of the record's run brings about."""
-    try:
-        self.wait_until(lambda: done() or record.run in self._failures.runs)
-    except WaitTimeout as error:
-        raise _too_long(self, record, error) from None
-    if not done():
-        raise self._failures.dropped(record)
+class Fetcher:
+    """Fetches values for one session."""
 
+    def __init__(
+        self, log: RecordLog, submitter: Submitter, waiter: Waiter, failures: Failures, driver: Driver
+    ) -> None:
+        self._log = log
+        self._submitter = submitter
+        self._waiter = waiter
+        self._failures = failures
+        self._driver = driver
 
-def read_output(self: Session, record: NodeRecord, index: int) -> Any:
-    """Return output `index` of a record, waiting for it; None when it is an undefined gradient."""
-    if record.values is not None and index in record.values:
-        return record.values[index]
-    _see_to_it(self, record)
-    value = fetched(self, record, index)
-    self._raise_errors()
-    if value is POISON:
-        raise self._failures.dropped(record)
-    return value
+    def wait_for(self, record: NodeRecord, done: Callable[[], bool]) -> None:
+        """Wait until `done()`, which the end of the record's run brings about.
 
-
-def is_output_defined(self: Session, record: NodeRecord, index: int) -> bool:
-    """Tell whether output `index` of a record is no undefined gradient, waiting for it. An array stays where it
-    is."""
-    if record.values is None or index not in record.values:
-        _see_to_it(self, record)
+        Raises:
+            WaitTimeout: it is not done before the deadline.
+            DroppedError: its run failed.
+        """
         try:
-            stays = self._driver.stays_on_worker(record.run, record.base + index, self._limit())
+            self._waiter.wait_until(lambda: done() or record.run in self._failures.runs)
         except WaitTimeout as error:
-            raise _too_long(self, record, error) from None
-        if stays:
-            self._raise_errors()
-            return True
-    return self.read(record, index) is not None
+            raise self._timeout(record, error) from None
+        if not done():
+            raise self._failures.dropped(record)
 
+    def read(self, record: NodeRecord, index: int) -> Any:
+        """Return output `index` of a record, waiting for it; None when it is an undefined gradient.
 
-def _see_to_it(self: Session, record: NodeRecord) -> None:
-    """See to it that a record is submitted.
+        Raises:
+            SessionError: the session is closed.
+            DroppedError: its run failed; or the error of that, if it was not raised before.
+            WaitTimeout: it is not here before the deadline.
+        """
+        if record.values is not None and index in record.values:
+            return record.values[index]
+        self._ensure_submitted(record)
+        value = self.fetch(record, index)
+        self._waiter.raise_errors()
+        if value is POISON:
+            raise self._failures.dropped(record)
+        return value
 
-    Raises:
-        SessionError: the session is closed.
-        DroppedError: its run failed; or the error of that, if it was not raised before.
-    """
-    if self._recorder.closed:
-        raise SessionError("this value was dropped when its session was closed")
-    if record.run < 0 and not record.failed:
-        self.submit()
-    if record.failed or record.run in self._failures.runs:
-        self._raise_errors()
-        raise self._failures.dropped(record)
+    def is_defined(self, record: NodeRecord, index: int) -> bool:
+        """Tell whether output `index` of a record is a defined gradient, waiting for it. An array stays where it
+        is. Raises what `read` does."""
+        if record.values is None or index not in record.values:
+            self._ensure_submitted(record)
+            try:
+                stays = self._driver.stays_on_worker(record.run, record.base + index, self._waiter.deadline())
+            except WaitTimeout as error:
+                raise self._timeout(record, error) from None
+            if stays:
+                self._waiter.raise_errors()
+                return True
+        return self.read(record, index) is not None
 
+    def fetch(self, record: NodeRecord, index: int) -> Any:
+        """Return output `index` of a submitted record, waiting for it, and keep it in the record; POISON if its run
+        failed or it was dropped.
 
-def _too_long(self: Session, record: NodeRecord, error: WaitTimeout) -> WaitTimeout:
-    """Return the error for a wait that has passed its deadline, which says for what it was."""
-    return WaitTimeout(f"waited {self.timeout} s (Session(timeout=...)) for {self._failures.name(record)}: {error}")
+        Raises:
+            WaitTimeout: it is not here before the deadline.
+        """
+        try:
+            value = self._driver.read(record.run, record.base + index, self._waiter.deadline())
+        except WaitTimeout as error:
+            raise self._timeout(record, error) from None
+        if value is not POISON:
+            if record.values is None:
+                record.values = {}
+            record.values[index] = value
+        return value
 
+    def _ensure_submitted(self, record: NodeRecord) -> None:
+        """Submit a record, unless it is.
 
-def fetched(self: Session, record: NodeRecord, index: int) -> Any:
-    """Return output `index` of a record that is submitted, waiting for it, and keep it there.
+        Raises:
+            SessionError: the session is closed.
+            DroppedError: its run failed; or the error of that, if it was not raised before.
+        """
+        if self._log.closed:
+            raise SessionError("this value was dropped when its session was closed")
+        if record.run < 0 and not record.failed:
+            self._submitter.submit()
+        if record.failed or record.run in self._failures.runs:
+            self._waiter.raise_errors()
+            raise self._failures.dropped(record)
 
-    It is POISON where its run failed or it was dropped.
-
-    Raises:
-        WaitTimeout: it is not here before the deadline.
-    """
-    try:
-        value = self._driver.read(record.run, record.base + index, self._limit())
-    except WaitTimeout as error:
-        raise _too_long(self, record, error) from None
-    if value is not POISON:
-        if record.values is None:
-            record.values = {}
-        record.values[index] = value
-    return value
+    def _timeout(self, record: NodeRecord, error: WaitTimeout) -> WaitTimeout:
+        """Return the error for a wait that has passed its deadline, which names what was waited for."""
+        limit = self._waiter.timeout
+        return WaitTimeout(f"waited {limit} s (Session(timeout=...)) for {self._failures.name(record)}: {error}")

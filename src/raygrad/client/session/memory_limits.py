@@ -1,6 +1,7 @@
-"""How much memory each worker may use, as users say it: `Session(memory="2GiB per worker")`.
+"""Memory limits: `Session(memory="2GiB per worker")` and `gpu_memory=...`, parsed to bytes per worker.
 
-Rules of this file: from what was given to a number of bytes per worker, or an error that says what may be given.
+`Session` limits its cluster with them before it plans; what cannot be parsed raises an error that says what may be
+given.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PER: Final = {"memory": "worker", "gpu_memory": "GPU"}
 
 
 def limited_to(cluster: Cluster, memory: Memory, gpu_memory: Memory) -> Cluster:
-    """Return the workers of a session with the memory that it was told of.
+    """Return the workers of a session with the memory limits that its user gave.
 
     Raises:
         ValueError: see `limits_of`; or an amount is for a GPU of a worker that serves none.

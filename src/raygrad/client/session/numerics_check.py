@@ -1,7 +1,6 @@
-"""Whether all workers of a session give the same bits (H12).
+"""Numerics check: whether all workers of a session give the same bits (H12), as an error or a warning.
 
-Rules of this file: what is said and raised where they do not; what classes are is
-`workers.process.numerics_class`.
+`Session` calls it when its workers are there; `workers.process.numerics_class` defines the classes.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ def check_numerics(cluster: Cluster, deterministic: bool) -> None:
         NumericsError: they are not, and bits are to be the same wherever a node runs. If they need not be, it is a
             `NumericsWarning`.
     """
-    told = describe_differences([(worker.name, worker.numerics) for worker in cluster.workers])
-    if not told:
+    difference = describe_differences([(worker.name, worker.numerics) for worker in cluster.workers])
+    if not difference:
         return
-    what = f"workers may give different bits for the same node ({told})"
+    what = f"workers may give different bits for the same node ({difference})"
     if deterministic:
         raise NumericsError(
             f"{what}, so that results would depend on where a plan runs what: choose machines of one kind (a "

@@ -1,4 +1,7 @@
-"""Pins: asking for a worker while recording. The device of a node is that of what it reads, and nothing to ask for."""
+"""Pins: `rg.place`, which requests a worker for what is recorded in a block.
+
+The record log carries the pin into records. The device of a node follows from what it reads and cannot be requested.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ def place(*, worker: int) -> Generator[None, None, None]:
     if number >= session.workers:
         have = "one worker, number 0" if session.workers == 1 else f"workers 0 to {session.workers - 1}"
         raise PlanError(f"rg.place(worker={worker}): this session has {have}; ask for more with Session(workers=...)")
-    recorder = session._recorder
-    before = recorder.pin
-    recorder.pin = number
+    log = session._log
+    before = log.pin
+    log.pin = number
     try:
         yield
     finally:
-        recorder.pin = before
+        log.pin = before

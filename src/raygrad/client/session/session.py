@@ -1,17 +1,13 @@
-"""The session: one program's connection to an executor.
+"""Session: one program's connection to an executor, as its user opens, uses and closes it.
 
-Rules of this file: the public object and its life: what it is made of, waiting, raising, closing. Two parts of it are
-functions of it in files of their own: `sending` (submissions) and `reading` (values). What the driver reports goes to
-`arrivals`. Recording is in `recorder`, graphs in `submission`, cells in `cells`, running in the workers room.
+It makes the collaborators that do the work, and connects them: the recorder, the submitter, the fetcher, the run
+listener and the driver.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
-import time
-import weakref
-from collections.abc import Callable, Generator, Set
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -22,35 +18,39 @@ from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import current_device_of_kind
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DeviceError, SessionError
-from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.planning.planner import Planner
-from raygrad.workers.code.shipping import Shipped
 from raygrad.workers.executors.driver import Driver
 
 from ..compile.compiled import CompiledFunction
+from ..functions.observations import Observations
 from ..functions.saved_policy import WORKER, checked_policy
+from ..functions.user_code import UserCode
 from ..options import MOST_THREADS, MOST_WORKERS, all_tensors, array_of, flag, named, path, seconds, shown, whole
 from ..options import address as checked_address
-from ..recording.garbage_collection import Rarely
-from ..recording.records import NodeRecord
+from ..recording.garbage_collection import GarbageCollectorTuning
+from ..recording.held_records import HeldRecords
+from ..recording.record_inputs import InputRecorder
+from ..recording.record_log import RecordLog
 from ..submission.failures import Failures
-from ..submission.graph_cache import Graphs
-from ..submission.remote_warnings import Reissue
-from ..submission.run import Run
-from ..submission.run_listener import Arrivals
-from ..submission.submission import Submitted
+from ..submission.graph_cache import GraphCache
+from ..submission.remote_warnings import RemoteWarnings
+from ..submission.run import Run, RunLink
+from ..submission.run_listener import RunListener
+from ..submission.run_table import RunTable
+from ..submission.waiter import Waiter
 from .backends import devices_of, open_executor
 from .costs import SessionCosts
+from .execution import SessionExecution
 from .explain import explain
-from .fetch import fetched, is_output_defined, read_output, wait_for_record
+from .fetch import Fetcher
 from .memory_limits import Memory, limited_to
 from .numerics_check import check_numerics
 from .recorder import SessionRecorder
-from .submit import send_off, submit_recorded
+from .submit import Submitter
 
 if TYPE_CHECKING:
     from raygrad.report.explanation import Explanation
@@ -122,65 +122,53 @@ class Session:
         blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
         costs = None if costs is None else path("Session(costs=...)", costs)
         self.address = address
-        self.sync = sync
-        self.timeout = timeout
         self.saved = checked_policy(saved, "saved")
-        self.known: dict[Any, Any] = {}
-        """What runs of user Functions showed, by key (H3)."""
-        self.undefined: dict[Any, ObservedGradients] = {}
-        """Which gradients of user Functions proved undefined, and which require grad, by key (H5, H7)."""
-        self.of_gradients: dict[str, int] = {}
-        """By fingerprint, what code might do with the `.grad` of leaves."""
-        self.conduct: dict[str, int] = {}
-        """Per user Function, what its backward does with its context (CX-11, DR-05); learned from its runs."""
-        self.resolved: dict[str, tuple[int, float]] = {}
-        """Per user Function without an `infer`, how often and how long recording waited for a first run (H3)."""
-        self.hooked: dict[str, int] = {}
-        """Per hook that passes called in this process (`client=True`), how often (DR-06)."""
-        self.clocks: dict[str, ClockOffset] = {}
-        """Per worker, how far its clock is from this one."""
-        self.last_run: Run | None = None
-        self._measured = MeasuredCosts()
-        self.costs = SessionCosts(self._measured)
+        measured = MeasuredCosts()
+        self.costs = SessionCosts(measured)
         """What runs have shown of what things cost."""
         if costs is not None:
             self.costs.load(costs)
         executor = open_executor(
             address, workers=workers, gpus=gpus, strict=strict, blas_threads=blas_threads, options=options
         )
-        self._measured.links_were(**executor.links())
+        measured.links_were(**executor.links())
         try:
             check_numerics(executor.cluster, deterministic)
             limited = limited_to(executor.cluster, memory, gpu_memory)
             cluster = replace(limited, saved_stays=saved == WORKER)
-            planner = Planner(cluster, seed=seed, measured=self._measured)
+            planner = Planner(cluster, seed=seed, measured=measured)
         except BaseException:
             executor.close()
             raise
-        self._driver = Driver(executor, planner, Machine(), Arrivals(self))
         self._devices = devices_of(executor.cluster)
-        self._recorder = SessionRecorder(self, by_reference=address == "local" and not strict)
-        self._graphs = Graphs()
-        self._numbers = itertools.count(1)
-        self._runs: dict[int, Run] = {}
-        self._shown: weakref.WeakValueDictionary[int, Run] = weakref.WeakValueDictionary()
-        """All that somebody may still look at."""
-        self._history: list[Submitted] = []
-        self._failures = Failures(self._recorder, self._history, self._runs, executor.name_of)
-        self._warnings = Reissue()
-        self._handlers: dict[str, list[Callable[[Any], Any]]] = {}
-        self._holders: dict[int, weakref.ref[NodeRecord]] = {}
+        self._observed = observed = Observations()
+        self._runs = runs = RunTable()
+        self._held = held = HeldRecords()
+        self._collector = collector = GarbageCollectorTuning()
+        self._warnings = warnings = RemoteWarnings()
+        self._log = log = RecordLog(stores_residuals=saved != WORKER)
+        self._failures = failures = Failures(log, held, runs, executor.name_of)
+        self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
+        self._driver = driver = Driver(executor, planner, Machine(), self._listener)
+        self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout)
+        inputs = InputRecorder(log, by_reference=address == "local" and not strict)
+        code = UserCode(inputs, observed, lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment))
+        link = RunLink(waiter, log, runs.clocks, executor.name_of)
+        self._submitter = Submitter(
+            link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync
+        )
+        self._fetcher = Fetcher(log, self._submitter, waiter, failures, driver)
+        self._execution = SessionExecution(self._submitter, self._fetcher, waiter, held, self.saved)
+        self._recorder = SessionRecorder(self, inputs, code, observed, self._execution, self._device_of)
         self._ambient_before: list[Any] = []
-        self._collector = Rarely()
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Session:
-        if self._recorder.closed:
-            raise SessionError("this session is closed; open a new one")
+        self._check_open()
         outer = state.recorder
-        if isinstance(outer, SessionRecorder) and outer.trace is not None:
-            raise outer.trace.refusal("a session is opened")
+        if isinstance(outer, SessionRecorder) and outer.log.trace is not None:
+            raise outer.log.trace.refusal("a session is opened")
         self._ambient_before.append(state.recorder)
         state.recorder = self._recorder
         if len(self._ambient_before) == 1:
@@ -208,7 +196,7 @@ class Session:
             An error of the session's work that was not raised before.
         """
         discard = flag("session.close(discard=...)", discard)
-        if self._recorder.closed:
+        if self._log.closed:
             return
         while state.recorder is self._recorder and self._ambient_before:  # started more than once
             state.recorder = self._ambient_before.pop()
@@ -216,36 +204,41 @@ class Session:
             if not discard:
                 self._finish()
         finally:
-            self._recorder.close()
+            self._log.close()
             self._driver.close()
             self._collector.end()
-            self._history.clear()
+            self._runs.history.clear()
             self._warnings.close()
 
     def _finish(self) -> None:
-        """Run what is left and bring home what is still held."""
-        self._raise_errors()
-        with self._warnings.kept():  # one that is made an error must not keep values from coming home
-            self.submit()
-            self.wait_for_everything()
-            for reference in list(self._holders.values()):
-                record = reference()
-                if record is None or record.run in self._failures.runs:
+        """Run what is left and fetch what is still held."""
+        waiter = self._waiter
+        waiter.raise_errors()
+        with self._warnings.deferred():  # one that is made an error must not keep values from being fetched
+            self._submit()
+            waiter.wait_for_everything()
+            for record in self._held:
+                if record.run in self._failures.runs:
                     continue
                 for index, entry in enumerate(record.outputs):
                     here = record.values is not None and index in record.values
                     if record.live >> index & 1 and isinstance(entry.spec, ArraySpec) and not here:
-                        fetched(self, record, index)
-        self._raise_errors()
+                        self._fetcher.fetch(record, index)
+        waiter.raise_errors()
+
+    def _check_open(self) -> None:
+        """Raise SessionError if the session is closed."""
+        if self._log.closed:
+            raise SessionError("this session is closed; open a new one")
 
     # ---- what its users call ----------------------------------------------------------------------------------------
 
     def run(self, *values: Tensor) -> Run:
         """Submit what is recorded, `values` among it, and return the run; does not block."""
         all_tensors("session.run", values)
-        if self._recorder.trace is not None:
-            raise self._recorder.trace.refusal("session.run() is called")
-        self.submit()
+        if self._log.trace is not None:
+            raise self._log.trace.refusal("session.run() is called")
+        self._submit()
         if self.last_run is None:
             raise SessionError("nothing has been recorded in this session yet")
         return self.last_run
@@ -270,11 +263,11 @@ class Session:
     def deferred(self) -> Generator[None]:
         """Record passes and optimiser steps without submitting them: the next read, `run()`, pass or step after it
         submits all that was recorded as one graph, and so does a read inside."""
-        before, self._recorder.deferred = self._recorder.deferred, True
+        before, self._log.deferred = self._log.deferred, True
         try:
             yield
         finally:
-            self._recorder.deferred = before
+            self._log.deferred = before
 
     def on(self, name: str, handler: Callable[[Any], Any]) -> None:
         """Call `handler(value)` for every `rg.emit(name, value)` of this session's code, on the thread that waits.
@@ -285,12 +278,12 @@ class Session:
         named("session.on(name, handler)", name)
         if not callable(handler):
             raise TypeError(f"session.on({name!r}, handler) takes a function of the value, got {shown(handler)}")
-        self._handlers.setdefault(name, []).append(handler)
+        self._listener.handlers.setdefault(name, []).append(handler)
 
     def compile(self, fn: Callable[P, R]) -> CompiledFunction[P, R]:
         """Return `fn` as a function that is recorded once and then replayed with new arguments: a training step without
         recording and planning; see `CompiledFunction`."""
-        return CompiledFunction(self, fn)
+        return CompiledFunction(self._recorder, self._execution, fn)
 
     def put(self, value: Any) -> Tensor:
         """Return a tensor that stands for an array which is sent to each worker once, whatever uses it later.
@@ -299,10 +292,9 @@ class Session:
             TypeError: it is no array of numbers.
             SessionError: the session is closed.
         """
-        if self._recorder.closed:
-            raise SessionError("this session is closed; open a new one")
+        self._check_open()
         array = value.read() if isinstance(value, Tensor) else array_of("session.put", value)
-        return Tensor.made(self._recorder.constant_array(array.copy(order="K")))
+        return Tensor.made(self._recorder.inputs.constant_array(array.copy(order="K")))
 
     @property
     def workers(self) -> int:
@@ -314,7 +306,61 @@ class Session:
         """The devices that its workers serve beside the host."""
         return self._devices
 
-    def place(self, device: Device) -> Device:
+    @property
+    def sync(self) -> bool:
+        """Whether `apply` and `backward` wait for their runs."""
+        return self._submitter.sync
+
+    @sync.setter
+    def sync(self, sync: bool) -> None:
+        self._submitter.sync = sync
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a wait may take."""
+        return self._waiter.timeout
+
+    @timeout.setter
+    def timeout(self, timeout: float | None) -> None:
+        self._waiter.timeout = timeout
+
+    @property
+    def last_run(self) -> Run | None:
+        """The run that was submitted last."""
+        return self._runs.last
+
+    @property
+    def clocks(self) -> dict[str, ClockOffset]:
+        """Per worker, how far its clock is from this one."""
+        return self._runs.clocks
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes of saved tensors and contexts in the object store now."""
+        self._waiter.poll()
+        return self._driver.saved_bytes
+
+    @property
+    def peak_saved_bytes(self) -> int:
+        """The most that `saved_bytes` has been."""
+        return self._driver.peak_saved_bytes
+
+    def stored_bytes(self) -> int:
+        """Return the bytes that the executor's object store holds: on Ray, from its own statistics."""
+        self._submitter.release_dropped()
+        return self._driver.executor.stored_bytes()
+
+    # ---- for the package and its tests ------------------------------------------------------------------------------
+
+    def _submit(self) -> None:
+        """Submit what is recorded and needed."""
+        self._submitter.submit()
+
+    def _wait_for_everything(self) -> None:
+        """Wait for every run."""
+        self._waiter.wait_for_everything()
+
+    def _device_of(self, device: Device) -> Device:
         """Return one of its devices, with its number; "cuda" is the current one of this process, or else the first.
 
         Raises:
@@ -332,91 +378,6 @@ class Session:
                 "the session to simulate them"
             )
         return device
-
-    @property
-    def saved_bytes(self) -> int:
-        """Bytes of saved tensors and contexts in the object store now."""
-        self.poll()
-        return self._driver.saved_bytes
-
-    @property
-    def peak_saved_bytes(self) -> int:
-        """The most that `saved_bytes` has been."""
-        return self._driver.peak_saved_bytes
-
-    def stored_bytes(self) -> int:
-        """Return the bytes that the executor's object store holds: on Ray, from its own statistics."""
-        self._drop()
-        return self._driver.executor.stored_bytes()
-
-    # ---- submitting -------------------------------------------------------------------------------------------------
-
-    def learn(self, shipped: Shipped) -> None:
-        """Make user code known to the executor."""
-        self._driver.executor.learn(shipped.fingerprint, shipped.shipment)
-
-    def hold(self, record: NodeRecord) -> None:
-        """Remember a submitted record whose values may have to be fetched at the end."""
-        key = id(record)
-        self._holders[key] = weakref.ref(record, lambda _: self._holders.pop(key, None))
-
-    def leaves_of(self, runs: Set[int]) -> list[NodeRecord]:
-        """Let go of the records of these runs that move to a device what the client has, and return them."""
-        held = [reference() for reference in list(self._holders.values())]
-        leaves = [one for one in held if one is not None and one.leaf is not None and one.run in runs]
-        for leaf in leaves:
-            self._holders.pop(id(leaf), None)
-        return leaves
-
-    submit = submit_recorded
-    send = send_off
-
-    def settle(self) -> int:
-        """Take in what has arrived, raise what went wrong, and return the number of the next run, which is submitted
-        next if there is anything to run."""
-        self._drop()
-        self._collector.look()
-        self._driver.poll(submits=True)
-        self._raise_errors()
-        return next(self._numbers)
-
-    def _drop(self) -> None:
-        dropped = self._recorder.dropped
-        gone: list[tuple[int, int]] = []
-        while dropped:
-            gone.append(dropped.popleft())
-        if gone:
-            self._driver.drop(gone)
-
-    # ---- waiting and reading ----------------------------------------------------------------------------------------
-
-    def poll(self) -> None:
-        """Take in what has arrived, without waiting."""
-        self._collector.look()
-        self._driver.poll(0.0)
-
-    def wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
-        """Wait until `done()`, or until an error is to be raised, and raise it."""
-        limit = self.timeout if timeout is None else timeout
-        deadline = None if limit is None else time.monotonic() + limit
-        self._driver.wait(lambda: done() or bool(self._failures.unraised), deadline)
-        self._raise_errors()
-
-    wait_for = wait_for_record
-    read = read_output
-    is_defined = is_output_defined
-
-    def wait_for_everything(self) -> None:
-        """Wait for every run."""
-        self.wait_until(lambda: all(s.finished or s.error is not None for s in self._history))
-
-    def _limit(self) -> float | None:
-        """Return when a wait that begins now passes its deadline."""
-        return None if self.timeout is None else time.monotonic() + self.timeout
-
-    def _raise_errors(self) -> None:
-        self._warnings.issue()
-        self._failures.raise_next()
 
 
 def ambient() -> Session | None:

@@ -1,7 +1,7 @@
-"""Sending off: what a session has recorded and needs becomes a run.
+"""Submitter: submits what a session has recorded, or a replay of a compiled function, as a run.
 
-Rules of this file: the methods of `Session` that submit; graphs are built in `graphs` and `submission`, planned and run
-by the driver. What fails before it is under way fails here, and the cells that were written for it with it.
+Graphs are built by `submission`, planned and run by the driver. An error before the run is under way is raised here,
+and rolls back the variables that were written for it.
 """
 
 from __future__ import annotations
@@ -15,83 +15,149 @@ from raygrad.workers.executors.calls import GraphSubmission, KeptExternal
 from ..recording.records import NodeRecord
 from ..recording.source_locations import Site
 from ..submission.node_names import call_nodes
-from ..submission.run import Run
+from ..submission.run import Run, RunLink
 from ..submission.submission import Submitted, needed_records
 
 if TYPE_CHECKING:
-    from .session import Session
+    from raygrad.workers.executors.driver import Driver
+
+    from ..functions.user_code import UserCode
+    from ..recording.garbage_collection import GarbageCollectorTuning
+    from ..recording.held_records import HeldRecords
+    from ..submission.failures import Failures
+    from ..submission.graph_cache import GraphCache
+    from ..submission.run_table import RunTable
+    from .costs import SessionCosts
 
 
-def submit_recorded(self: Session, *, open_ended: bool = False) -> None:
-    """Send off what is recorded and needed."""
-    recorder = self._recorder
-    with recorder.lock:
-        if recorder.trace is not None:
-            recorder.trace.interrupt("something had to be learned by running it")
-        number = self.settle()
-        records = needed_records(recorder.records, number)
-        recorder.records.clear()
-        recorder.forget_code()
-        if not records:
-            self.poll()
-            return
-        submission = self._graphs.submission(number, records, recorder.demands, open_ended=open_ended)
-        learns: dict[int, NodeRecord] = {}
-        stories: dict[int, str] = {}
-        for index, record in enumerate(records):
-            record.run = number
-            record.sources = ()
-            record.near = None
-            if record.live:
-                self.hold(record)
-            if record.learn is not None:
-                learns[index] = record
-            if record.story:
-                stories[index] = record.story
-        self.send(submission, [record.site for record in records], learns, stories)
-        if self.sync and not open_ended:
-            self.wait_for_everything()
+class Submitter:
+    """Submits for one session."""
 
+    def __init__(
+        self,
+        link: RunLink,
+        code: UserCode,
+        table: RunTable,
+        held: HeldRecords,
+        failures: Failures,
+        graphs: GraphCache,
+        costs: SessionCosts,
+        driver: Driver,
+        collector: GarbageCollectorTuning,
+        *,
+        sync: bool,
+    ) -> None:
+        self.sync = sync
+        """Whether each submission is waited for."""
+        self._link = link
+        self._log = link.log
+        self._waiter = link.waiter
+        self._code = code
+        self._table = table
+        self._held = held
+        self._failures = failures
+        self._graphs = graphs
+        self._costs = costs
+        self._driver = driver
+        self._collector = collector
 
-def send_off(
-    self: Session,
-    submission: GraphSubmission,
-    sites: list[Site | None],
-    learns: dict[int, NodeRecord],
-    stories: dict[int, str],
-) -> None:
-    """Send off a submission, with the writes to cells that were made for it."""
-    number = submission.run
-    depends = {external.run for external in submission.externals if isinstance(external, KeptExternal)}
-    submitted = Submitted(number, sites, learns, self._recorder.cells.take(), depends)
-    submitted.stories = stories
-    alone = not self._history
-    self._history.append(submitted)
-    failed = self._failures.runs
-    lost = sorted(depends & failed.keys())
-    if lost:
-        error = DroppedError(f"what was recorded reads a value that was dropped: {failed[lost[0]]}")
-        self._failures.fail(number, error)
-        raise error
-    started = time.monotonic()
-    try:
-        with self.costs.lock:
-            self.costs.learn()
-            planned = self._driver.submit(submission)
-    except RaygradError as error:
-        call_nodes(error, submission.graph, sites, self._driver.executor.name_of)
-        self._failures.fail(number, error)
-        raise
-    added = len(planned.graph.nodes) - len(submission.graph.nodes)
-    if added and submission.graph.open_ended:  # the node that is to be learned of has remained the last
-        last = len(submission.graph.nodes) - 1
-        learns[last + added] = record = learns.pop(last)
-        record.base = planned.graph.values - 1
-        sites[-1:] = [*[None] * added, sites[-1]]
-        if last in stories:
-            stories[last + added] = stories.pop(last)
-    if self.last_run is not None:
-        self.last_run.alone &= self.last_run.finished
-    self.last_run = self._runs[number] = Run(self, number, planned.plan, planned.graph, sites, started)
-    self._shown[number] = self.last_run
-    self.last_run.alone = alone
+    def submit(self, *, open_ended: bool = False) -> None:
+        """Submit the records that are needed; `open_ended`: the last one is waited for to learn its outputs."""
+        log = self._log
+        with log.lock:
+            if log.trace is not None:
+                log.trace.interrupt("something had to be learned by running it")
+            number = self.next_run()
+            records = needed_records(log.records, number)
+            log.records.clear()
+            self._code.forget()
+            if not records:
+                self._waiter.poll()
+                return
+            submission = self._graphs.submission(number, records, self._code.requests, open_ended=open_ended)
+            learns: dict[int, NodeRecord] = {}
+            stories: dict[int, str] = {}
+            for index, record in enumerate(records):
+                record.run = number
+                record.sources = ()
+                record.near = None
+                if record.live:
+                    self._held.hold(record)
+                if record.learn is not None:
+                    learns[index] = record
+                if record.story:
+                    stories[index] = record.story
+            self.send(submission, [record.site for record in records], learns, stories)
+            if self.sync and not open_ended:
+                self._waiter.wait_for_everything()
+
+    def send(
+        self,
+        submission: GraphSubmission,
+        sites: list[Site | None],
+        learns: dict[int, NodeRecord],
+        stories: dict[int, str],
+    ) -> None:
+        """Send a submission, with the writes to variables since the last one.
+
+        Args:
+            submission: the graph and its external values, numbered by `next_run`.
+            sites: the user's line of each node.
+            learns: by node, the records that learn from the run.
+            stories: by node, where its forward was recorded, under anomaly detection.
+
+        Raises:
+            DroppedError: it reads a value of a run that failed.
+            RaygradError: it cannot be planned.
+        """
+        number = submission.run
+        table, failures = self._table, self._failures
+        depends = {external.run for external in submission.externals if isinstance(external, KeptExternal)}
+        submitted = Submitted(number, sites, learns, self._log.variables.take(), depends)
+        submitted.stories = stories
+        alone = not table.history
+        table.history.append(submitted)
+        failed = failures.runs
+        lost = sorted(depends & failed.keys())
+        if lost:
+            error = DroppedError(f"what was recorded reads a value that was dropped: {failed[lost[0]]}")
+            failures.fail(number, error)
+            raise error
+        started = time.monotonic()
+        try:
+            with self._costs.lock:
+                self._costs.learn()
+                planned = self._driver.submit(submission)
+        except RaygradError as error:
+            call_nodes(error, submission.graph, sites, self._link.name_of)
+            failures.fail(number, error)
+            raise
+        added = len(planned.graph.nodes) - len(submission.graph.nodes)
+        if added and submission.graph.open_ended:  # the node that is to be learned of has remained the last
+            last = len(submission.graph.nodes) - 1
+            learns[last + added] = record = learns.pop(last)
+            record.base = planned.graph.values - 1
+            sites[-1:] = [*[None] * added, sites[-1]]
+            if last in stories:
+                stories[last + added] = stories.pop(last)
+        run = Run(self._link, number, planned.plan, planned.graph, sites, started)
+        run.alone = alone
+        table.enter(run)
+
+    def next_run(self) -> int:
+        """Process what has arrived, raise what went wrong, and return the number of the next run, which is submitted
+        next if there is anything to run."""
+        self.release_dropped()
+        self._collector.collect_if_due()
+        self._driver.poll(submits=True)
+        self._waiter.raise_errors()
+        return next(self._table.numbers)
+
+    def release_dropped(self) -> None:
+        """Tell the driver which values have lost their last holder."""
+        dropped = self._log.dropped
+        gone: list[tuple[int, int]] = []
+        while dropped:
+            gone.append(dropped.popleft())
+        if gone:
+            self._driver.drop(gone)

@@ -1,4 +1,4 @@
-"""Submissions: recorded nodes as a graph with external inputs, its run, and what comes back or fails.
+"""Submissions: records as a graph with external inputs, the runs of such graphs, and what they return or raise.
 
-Takes records, and gives the driver what it runs.
+Takes records from below; the session's submitter gives the result to the driver, and the run listener hears of its end.
 """

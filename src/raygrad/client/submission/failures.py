@@ -1,7 +1,7 @@
-"""What went wrong in a session, what it took along, and what is still to be raised (H8, H21).
+"""Failures: what a failed run takes along, and the exception that its user sees, with notes on where (H8, H21).
 
-Rules of this file: from what the driver reports to the exception that the user sees, with notes on where, and cells as
-they were before. When it is raised is the session's affair.
+The run listener reports failures, the next sync point raises them. Dependent runs are dropped here; variables are
+rolled back by `roll_back` in `recording.variables`, which keeps their versions.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from raygrad.workers.code.shipping import unpack_exception
 
 from ..recording.variables import roll_back
 from .node_names import node_name, segment_name
-from .submission import Submitted, unsubmitted_dependencies
+from .submission import unsubmitted_dependencies
 
 if TYPE_CHECKING:
     from raygrad.workers.executors.driver import LostWorker
 
+    from ..recording.held_records import HeldRecords
+    from ..recording.record_log import RecordLog
     from ..recording.records import NodeRecord
-    from ..session.recorder import SessionRecorder
-    from .run import Run
+    from .run_table import RunTable
 
 
 class Failures:
@@ -31,20 +32,19 @@ class Failures:
 
     def __init__(
         self,
-        recorder: SessionRecorder,
-        history: list[Submitted],
-        runs: dict[int, Run],
+        log: RecordLog,
+        held: HeldRecords,
+        table: RunTable,
         name_of: Callable[[str], str],
     ) -> None:
-        """`history` and `runs`, the session's, have what was submitted and has not finished; `name_of` gives user code,
-        named "@..." in graphs, the name that it has."""
+        """`name_of` returns the user's name of code that graphs name "@..."."""
         self.runs: dict[int, str] = {}
         """By its number, why a run was dropped."""
         self.unraised: list[BaseException] = []
         """What the next sync or submission point raises, one each."""
-        self._recorder = recorder
-        self._history = history
-        self._known = runs
+        self._log = log
+        self._held = held
+        self._table = table
         self._name_of = name_of
 
     def raise_next(self) -> None:
@@ -57,12 +57,12 @@ class Failures:
         return node_name(record.work, record.site, self._name_of)
 
     def dropped(self, record: NodeRecord) -> DroppedError:
-        """Return the error for who reads what was dropped."""
+        """Return the error for a read of a dropped value."""
         why = self.runs.get(record.run, "its run failed")
         return DroppedError(f"this value, made by {self.name(record)}, was dropped: {why}; compute it again")
 
-    def came(self, run: int, record: Record | None, reason: str, lost: LostWorker | None) -> None:
-        """A run cannot finish; see `Listener.failed`. Its error is to be raised."""
+    def report(self, run: int, record: Record | None, reason: str, lost: LostWorker | None) -> None:
+        """Note that a run cannot finish, see `Listener.failed`; the next sync point raises its error."""
         if run in self.runs:
             return
         where = ""
@@ -82,20 +82,20 @@ class Failures:
             )
         self.fail(run, error, where)
         if record is None or record.failure is None or record.failure.type != "KeyboardInterrupt":
-            self.unraised.append(error)  # who interrupted it knows already
+            self.unraised.append(error)  # the user who interrupted it knows
 
     def fail(self, run: int, error: BaseException, where: str = "") -> None:
-        """Drop a run and all that read from it, and let every cell fall back (H8)."""
+        """Drop a run and all that read from it, and roll back every variable (H8)."""
         tainted = {run}
-        for submitted in self._history:
+        for submitted in self._table.history:
             if submitted.depends & tainted:
                 tainted.add(submitted.run)
         dropped = sorted(tainted)
-        for submitted in self._history:
+        for submitted in self._table.history:
             if submitted.run in tainted:
                 submitted.error = error
-                if submitted.run in self._known:
-                    self._known[submitted.run].failed = True
+                if submitted.run in self._table.active:
+                    self._table.active[submitted.run].failed = True
         for number in dropped:
             self.runs[number] = (
                 f"run {run} failed with {type(error).__name__}: {error}{f', raised by {where}' if where else ''}"
@@ -104,15 +104,15 @@ class Failures:
         def depends(value: Any) -> bool:
             return unsubmitted_dependencies(value, lambda record: record.failed or record.run in tainted)
 
-        self._recorder.revive(self._recorder.session.leaves_of(tainted))
-        self._recorder.forget_dependants(tainted)
-        log = self._recorder.cells
-        pending = log.take()
-        roll_back([*((s.writes, s.run in tainted) for s in self._history), (pending, False)], depends)
+        self._log.record_again(self._held.take_leaves(tainted))
+        self._log.drop_dependants(tainted)
+        variables = self._log.variables
+        pending = variables.take()
+        roll_back([*((s.writes, s.run in tainted) for s in self._table.history), (pending, False)], depends)
         for write in pending:
             if not depends(write.new):
-                log.keep(write)
-        self._history[:] = [s for s in self._history if s.run not in tainted]
+                variables.keep(write)
+        self._table.history[:] = [s for s in self._table.history if s.run not in tainted]
         error.add_note(
             f"raygrad: dropped with it: {', '.join(f'run {n}' for n in dropped)}; parameters, gradients and optimiser "
             "state are as after the newest run that does not depend on it"
@@ -120,14 +120,14 @@ class Failures:
 
     def _segment_name(self, run: int, segment: int) -> str:
         """Return what errors call a segment of a run; "" if nothing is known of it."""
-        known = self._known.get(run)
+        known = self._table.active.get(run)
         if known is None or not 0 <= segment < len(known.plan.segments):
             return ""
         return segment_name(known._graph, known.plan.segments[segment].nodes, known._sites, self._name_of)
 
     def _where(self, run: int, record: Record) -> str:
         """Return what raised: a node and its line, or the nodes around which something raised."""
-        failure, known = cast(Failure, record.failure), self._known.get(run)
+        failure, known = cast(Failure, record.failure), self._table.active.get(run)
         if failure.index < 0 or known is None:
             return self._segment_name(run, record.segment)
         return node_name(known._graph.nodes[failure.index], known._sites[failure.index], self._name_of)
@@ -137,7 +137,7 @@ class Failures:
         failure = cast(Failure, record.failure)
         error = unpack_exception(failure.exception)
         site = None
-        for submitted in self._history:
+        for submitted in self._table.history:
             if submitted.run == run and 0 <= failure.index < len(submitted.sites):
                 site = submitted.sites[failure.index]
                 if failure.index in submitted.stories:

@@ -1,7 +1,7 @@
-"""Graphs that were submitted before: a training loop submits the same one at every step.
+"""Graph cache: recognises records whose graph was submitted before, as in each step of a training loop.
 
-Rules of this file: recognising a graph by its records, without making it. What two sets of records have to have in
-common for their graphs to be equal is known here; how the graph is made, `submission` knows.
+The submitter asks it for a submission. It compares outlines of records without building their graph, which
+`submission.build` does on a miss.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
-from ..functions.resource_requests import Asked
+from ..functions.resource_requests import ResourceRequest
 from ..recording.records import NodeRecord
 from .submission import build, is_stored, value_here
 
-GRAPHS_KEPT = 16
+MAX_GRAPHS = 16
 """Graphs of a session that are remembered. At 20,000 nodes one takes about 5 MB, which its plan holds anyway."""
 
 
-class _Known(NamedTuple):
+class _CachedGraph(NamedTuple):
     """A graph that was submitted, under its names."""
 
     graph: Graph
@@ -33,18 +33,18 @@ class _Known(NamedTuple):
     key: bytes
 
 
-class _Outline(NamedTuple):
+class _GraphOutline(NamedTuple):
     """What a graph is recognised by, and what it is given."""
 
     name: bytes
     given: tuple[SuppliedExternal | KeptExternal, ...]
 
 
-class Graphs:
+class GraphCache:
     """The graphs that one session submitted last."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._known: OrderedDict[bytes, _CachedGraph] = OrderedDict()
         self.found = 0
         """Submissions of a graph that was known."""
 
@@ -52,21 +52,21 @@ class Graphs:
         self,
         run: int,
         records: Sequence[NodeRecord],
-        asked: Mapping[str, Asked] = MappingProxyType({}),
+        requests: Mapping[str, ResourceRequest] = MappingProxyType({}),
         *,
         open_ended: bool = False,
     ) -> GraphSubmission:
         """Return the submission of `records` as run `run`: what `build` returns. The records learn where their values
         will be."""
-        outline = None if open_ended or asked else _outline(records)
+        outline = None if open_ended or requests else _outline(records)
         if outline is None:
-            return build(run, records, asked, open_ended=open_ended).submission
+            return build(run, records, requests, open_ended=open_ended).submission
         name, given = outline
         known = self._known.get(name)
         if known is None:
             made = build(run, records).submission
-            self._known[name] = _Known(made.graph, made.encoded, made.key)
-            if len(self._known) > GRAPHS_KEPT:
+            self._known[name] = _CachedGraph(made.graph, made.encoded, made.key)
+            if len(self._known) > MAX_GRAPHS:
                 self._known.popitem(last=False)
             return made
         self._known.move_to_end(name)
@@ -77,7 +77,7 @@ class Graphs:
         return GraphSubmission(run, known.graph, known.encoded, known.key, given)
 
 
-def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
+def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
     """Return the outline of the graph of records, whose `base` counts from the first afterwards; None for records of
     which only the graph itself tells what they are. Externals are in the order in which `build` has them."""
     numbers: list[int] = []
@@ -128,4 +128,4 @@ def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
     digest = blake2b(array("q", (len(numbers), len(specs), *specs)).tobytes(), digest_size=16)
     digest.update(array("q", numbers).tobytes())
     digest.update(array("q", kept).tobytes())
-    return _Outline(digest.digest(), tuple(given))
+    return _GraphOutline(digest.digest(), tuple(given))

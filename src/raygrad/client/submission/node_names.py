@@ -1,6 +1,6 @@
-"""Nodes of a graph as errors name them: what the user calls them, and the line that recorded them.
+"""Node names: what errors call the nodes of a graph, with the user's line that recorded them.
 
-Rules of this file: texts only. What tables and drawings call nodes is in `report.shown`.
+`failures` and errors of planning use them; the names in tables and drawings are in `report.shown`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Warnings that user code issued in a worker's process, issued again here.
+"""Remote warnings: warnings that user code issued on workers, issued again at the client.
 
-Rules of this file: under the client's filters, with the file and line where they came from, once per run. Where a
-filter makes an error of one, it is raised by `issue`; the run is not failed, and the others come with the next call.
+The run listener takes them from records, and sync points issue them under the client's filters, with the file and line
+of their origin, once per run. If a filter turns one into an error, `issue` raises it; the run does not fail, and the
+other warnings are issued by the next call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from raygrad.proto.ir.program import Record, Warned
 from raygrad.workers.code.warning_capture import unpack_warning
 
 
-class Reissue:
+class RemoteWarnings:
     """The warnings of one session that have arrived and were not issued yet."""
 
     def __init__(self) -> None:
@@ -27,7 +28,7 @@ class Reissue:
         """Of each run under way: category, text, file and line of its warnings."""
         self._registries: dict[str, dict[Any, Any]] = {}
         """By file, where modules that are not loaded here would note which warnings were shown."""
-        self._kept = False
+        self._deferred = False
 
     def take(self, record: Record) -> None:
         """A segment's record has arrived."""
@@ -48,7 +49,7 @@ class Reissue:
         Raises:
             A warning that a filter makes an error of.
         """
-        while self._arrived and not self._kept:
+        while self._arrived and not self._deferred:
             record, warned = self._arrived.popleft()
             warning = unpack_warning(warned)
             warning.add_note(f"raygrad: issued by node {warned.index} of run {record.run} on {record.worker}")
@@ -63,13 +64,13 @@ class Reissue:
             )
 
     @contextmanager
-    def kept(self) -> Generator[None, None, None]:
+    def deferred(self) -> Generator[None, None, None]:
         """Issue nothing in a block."""
-        self._kept = True
+        self._deferred = True
         try:
             yield
         finally:
-            self._kept = False
+            self._deferred = False
 
     def close(self) -> None:
         """Issue what is left on the way out, where nothing may be raised."""

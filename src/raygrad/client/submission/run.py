@@ -1,11 +1,14 @@
-"""One submission as its user sees it: its plan, its progress, and what came back beside values."""
+"""Run: the user's handle of one submission, with its plan, its progress, its report and its emits.
+
+The submitter makes it, the run listener fills it in.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.errors import SessionError
 from raygrad.scheduler.explain.actual_run import run_facts
@@ -22,8 +25,19 @@ if TYPE_CHECKING:
     from raygrad.report.run_report import RunReport
     from raygrad.scheduler.model.plan import Cluster, Plan
 
+    from ..recording.record_log import RecordLog
     from ..recording.source_locations import Site
-    from ..session.session import Session
+    from .waiter import Waiter
+
+
+class RunLink(NamedTuple):
+    """What handles of runs reach of their session."""
+
+    waiter: Waiter
+    log: RecordLog
+    clocks: dict[str, ClockOffset]
+    name_of: Callable[[str], str]
+    """Returns the user's name of code that graphs name "@..."."""
 
 
 class Run:
@@ -36,9 +50,9 @@ class Run:
     """
 
     def __init__(
-        self, session: Session, number: int, plan: Plan, graph: Graph, sites: Sequence[Site | None], submitted: float
+        self, link: RunLink, number: int, plan: Plan, graph: Graph, sites: Sequence[Site | None], submitted: float
     ) -> None:
-        self._session = session
+        self._link = link
         self.number = number
         self.plan = plan
         self.nodes = len(graph.nodes)
@@ -56,11 +70,11 @@ class Run:
         self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
 
     def take(self, called: TimedRecord) -> None:
-        """Enter what a segment has told."""
+        """Enter the record of a segment."""
         record = called.record
         self.records.append(record)
         self._answers.append(called)
-        offset = self._session.clocks.setdefault(record.worker, ClockOffset())
+        offset = self._link.clocks.setdefault(record.worker, ClockOffset())
         timing = record.timing
         if timing.began:
             offset.saw(sent=called.sent, began=timing.began, ended=timing.ended, came=called.came)
@@ -80,7 +94,7 @@ class Run:
 
     def done(self) -> bool:
         """Tell whether it has ended, well or not, without blocking."""
-        self._session.poll()
+        self._link.waiter.poll()
         return self.finished or self.failed or self._dropped
 
     def wait(self, timeout: float | None = None) -> Run:
@@ -98,7 +112,7 @@ class Run:
                 f"run {self.number} had not ended when its session was closed without waiting (`close(discard=True)`, "
                 "or an error that left the `with` block): wait for it before, or run it again in an open session"
             )
-        self._session.wait_until(lambda: self.finished or self.failed, limit)
+        self._link.waiter.wait_until(lambda: self.finished or self.failed, limit)
         return self
 
     def report(self) -> RunReport:
@@ -106,14 +120,14 @@ class Run:
         from raygrad.report.run_report import RunReport
         from raygrad.report.shown import label_graph
 
-        session = self._session
-        session.poll()
+        link = self._link
+        link.waiter.poll()
         return RunReport(
             number=self.number,
             state=self._state(),
             plan=self.plan,
-            run=run_facts(self.plan, self._answers, session.clocks, self._submitted),
-            graph=label_graph(self._graph, session._driver.executor.name_of, self._sites),
+            run=run_facts(self.plan, self._answers, link.clocks, self._submitted),
+            graph=label_graph(self._graph, link.name_of, self._sites),
             brought=fetched_arrays(self._graph, self._brought),
         )
 
@@ -129,7 +143,7 @@ class Run:
     @property
     def _dropped(self) -> bool:
         """Whether the session was closed before it had ended."""
-        return self._session._recorder.closed and not (self.finished or self.failed)
+        return self._link.log.closed and not (self.finished or self.failed)
 
     def _state(self) -> str:
         if self._dropped:

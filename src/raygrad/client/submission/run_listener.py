@@ -1,14 +1,14 @@
-"""Arrivals: what the driver reports of a session's runs, and what is learned from it.
+"""Run listener: takes in what the driver reports of a session's runs.
 
-Rules of this file: the driver's listener. It enters what came where the session's other parts look for it, calls the
-handlers of emits, and raises nothing: errors are `failures`' to raise, at the next sync point (H21).
+It fills the run table and the observations, calls the handlers of emits, and passes on warnings and failures. It raises
+nothing: `failures` raises errors at the next sync point (H21).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from raygrad.autograd.devices.serving import CPU
 from raygrad.errors import GraphError
@@ -22,115 +22,138 @@ from raygrad.workers.executors.driver import LostWorker
 from raygrad.workers.interpreter.derivatives import CHANGES, CONDUCT
 
 from ..functions.call_signature import context_of
-from ..functions.observed_signature import Learning, outputs_told
-from ..functions.observed_signature import shown as shown_by
+from ..functions.observed_signature import PendingObservation, outputs_text
+from ..functions.observed_signature import signature_of_run as shown_by
 from ..recording.records import NodeRecord, SpecEntry
 
 if TYPE_CHECKING:
-    from ..session.session import Session
+    from raygrad.scheduler.model.plan import Cluster
+    from raygrad.workers.executors.base import Executor
+
+    from ..functions.observations import Observations
+    from ..recording.spec_table import SpecTable
+    from .failures import Failures
+    from .remote_warnings import RemoteWarnings
+    from .run import Run
+    from .run_table import RunTable
 
 
-class Arrivals:
-    """Takes in what becomes of a session's runs."""
+class FinishedRuns(Protocol):
+    """Learner of costs from runs that have ended well; see `session.costs`."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def finished(self, run: Run, cluster: Cluster, host: str) -> None:
+        """A run has ended well; `host` is the client's."""
+
+
+class RunListener:
+    """The driver's listener in one session."""
+
+    def __init__(
+        self,
+        table: RunTable,
+        observed: Observations,
+        failures: Failures,
+        warnings: RemoteWarnings,
+        specs: SpecTable,
+        costs: FinishedRuns,
+        executor: Executor,
+    ) -> None:
+        self.handlers: dict[str, list[Callable[[Any], Any]]] = {}
+        """By name of emits, the user's handlers."""
+        self._table = table
+        self._observed = observed
+        self._failures = failures
+        self._warnings = warnings
+        self._specs = specs
+        self._costs = costs
+        self._executor = executor
 
     def record(self, called: TimedRecord) -> None:
         """A segment's record has arrived and counts."""
-        session = self._session
         record = called.record
-        run = session._runs.get(record.run)
-        submitted = next((s for s in reversed(session._history) if s.run == record.run), None)
-        session._warnings.take(record)
+        run = self._table.active.get(record.run)
+        submitted = self._table.submitted(record.run)
+        self._warnings.take(record)
         if run is not None:
             run.take(called)
         if submitted is not None:
             for learned in record.learned:
-                self._learned(submitted.learns[learned.index], learned)
+                self._observe(submitted.learns[learned.index], learned)
             for index, undefined, flows in record.undefined:
                 learner = submitted.learns.get(index)
                 if learner is not None:
                     learner.learn.undefined = ObservedGradients(undefined, flows)
-                    before = session.undefined.get(learner.learn.key)
+                    before = self._observed.gradients.get(learner.learn.key)
                     ever = {*undefined} if before is None else {*before.undefined, *undefined}
                     found = ObservedGradients(tuple(sorted(ever)), flows)
                     if before != found:
-                        session.undefined[learner.learn.key] = found
-                        session._recorder.lessons += 1
+                        self._observed.gradients[learner.learn.key] = found
+                        self._observed.generation += 1
         for node, ordinal, name, value in record.emits:
             opened = unpickle_value(value)
             if run is not None:
                 run._emits.append((node, ordinal, name, opened))
-            for handler in session._handlers.get(name, ()):
+            for handler in self.handlers.get(name, ()):
                 handler(opened)
 
-    def _learned(self, record: NodeRecord, learned: Learned) -> None:
-        """A Function that was not known has run (H3); what its `infer` said must hold."""
-        session = self._session
-        learning: Learning = record.learn
+    def _observe(self, record: NodeRecord, learned: Learned) -> None:
+        """Take in the first run of a Function (H3); what its `infer` said must hold."""
+        learning: PendingObservation = record.learn
         if learning.fn:
-            self._conducted(learning.fn, dict(learned.outputs)[CONDUCT])
+            self._observe_backward(learning.fn, dict(learned.outputs)[CONDUCT])
             return
         learning.learned = learned
-        if learning.inferred is None:
+        if learning.declared is None:
             return
-        found = shown_by(session._recorder, learned)
-        said = [_told(entry) for entry in learning.inferred.outputs]
-        was = [_told(entry) for entry in found.outputs]
-        if said == was and learning.inferred.fixed == found.fixed:
-            session.known[learning.key] = found
+        found = shown_by(self._specs, learned)
+        said = [_output_facts(entry) for entry in learning.declared.outputs]
+        was = [_output_facts(entry) for entry in found.outputs]
+        if said == was and learning.declared.fixed == found.fixed:
+            self._observed.signatures[learning.key] = found
             record.outputs = (context_of(found, _stay(record.outputs[0])), *record.outputs[1:])
         else:
-            session._failures.unraised.append(
+            self._failures.unraised.append(
                 GraphError(
-                    f"the infer of {session._failures.name(record)} said that its outputs are "
-                    f"{outputs_told(learning.inferred)}, but its forward returned {outputs_told(found)}: let infer "
+                    f"the infer of {self._failures.name(record)} said that its outputs are "
+                    f"{outputs_text(learning.declared)}, but its forward returned {outputs_text(found)}: let infer "
                     "describe each output as (shape, dtype), or leave it out; what a Function returns is then learned "
                     "by running it"
                 )
             )
 
-    def _conducted(self, fn: str, conduct: int) -> None:
-        """The backward of a Function has run, and read or changed its context or not; later passes will go by that."""
-        session = self._session
-        if conduct & CHANGES and not session.conduct.get(fn, CHANGES) & CHANGES:
+    def _observe_backward(self, fn: str, effects: int) -> None:
+        """Take in the effects of a Function's backward on its context; later passes go by them."""
+        known = self._observed.backward_effects
+        if effects & CHANGES and not known.get(fn, CHANGES) & CHANGES:
             warnings.warn(
                 "a user's backward changed its ctx, and had not in earlier runs: this change is not kept, those of "
                 "later passes are",
                 UserWarning,
                 stacklevel=2,
             )
-        if session.conduct.get(fn) != conduct | session.conduct.get(fn, 0):
-            session.conduct[fn] = conduct | session.conduct.get(fn, 0)
-            session._recorder.lessons += 1
+        if known.get(fn) != effects | known.get(fn, 0):
+            known[fn] = effects | known.get(fn, 0)
+            self._observed.generation += 1
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
-        """A value was asked for here, and arrays left their devices for it."""
-        session = self._session
-        found = session._shown.get(run)
+        """A value was requested by the client, and arrays left their devices for it."""
+        found = self._table.visible.get(run)
         if found is not None:
             found._brought.append((value, worker, left))
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""
-        session = self._session
-        session._warnings.forget(run)
-        if run in session._runs:
-            session._runs[run].finished = True
-            executor = session._driver.executor
-            session.costs.finished(session._runs[run], executor.cluster, executor.host)
-        for submitted in session._history:
-            if submitted.run == run:
-                submitted.finished = True
-        while session._history and session._history[0].finished:
-            session._runs.pop(session._history.pop(0).run, None)
+        self._warnings.forget(run)
+        found = self._table.active.get(run)
+        if found is not None:
+            found.finished = True
+            self._costs.finished(found, self._executor.cluster, self._executor.host)
+        self._table.finish(run)
 
     def failed(self, run: int, record: RunRecord | None, reason: str, lost: LostWorker | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
-        session = self._session
-        session._warnings.forget(run)
-        session._failures.came(run, record, reason, lost)
+        self._warnings.forget(run)
+        self._failures.report(run, record, reason, lost)
 
 
 def _stay(context: SpecEntry) -> int:
@@ -139,7 +162,7 @@ def _stay(context: SpecEntry) -> int:
     return context.spec.stays
 
 
-def _told(entry: SpecEntry) -> tuple[Any, ...]:
+def _output_facts(entry: SpecEntry) -> tuple[Any, ...]:
     """Return what an `infer` says of an output: its shape and dtype, and by its arguments the device."""
     spec = entry.spec
     if not isinstance(spec, ArraySpec):

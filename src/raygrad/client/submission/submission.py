@@ -1,7 +1,7 @@
-"""Submissions: the recorded nodes that somebody needs, as a graph with externals and kept values.
+"""Submission builder: the needed records as a graph with external inputs and kept values.
 
-Rules of this file: from records to `Graph`, purely; numbering, liveness, hashing. Recorded nodes that no handle, pass,
-hook or emit needs are left out (H21).
+The graph cache calls it, and `Session.explain`. It is pure: numbering, liveness and hashing. Records that no handle,
+pass, hook or emit needs are left out (H21).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER,
 from raygrad.proto.ir.nodes import UNDEFINED, Node, OpVjp, placed
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
-from ..functions.resource_requests import Asked, demands_of
+from ..functions.resource_requests import ResourceRequest, demands_of
 from ..recording.records import NodeRecord, SpecEntry
 from ..recording.source_locations import Site
 from ..recording.variables import Write
@@ -77,15 +77,15 @@ class Built(NamedTuple):
 def build(
     run: int,
     records: Sequence[NodeRecord],
-    asked: Mapping[str, Asked] = MappingProxyType({}),
+    requests: Mapping[str, ResourceRequest] = MappingProxyType({}),
     *,
     open_ended: bool = False,
     unread: Mapping[int, int] = MappingProxyType({}),
 ) -> Built:
     """Return the submission of `records` as run `run`. The records learn where their values will be.
 
-    `asked` has what user Functions ask of workers, by name; `unread`, by id of a record, a bit per output that is kept
-    for later runs and hardly ever read here.
+    `requests` has the resource requests of user Functions, by name; `unread`, by id of a record, a bit per output that
+    is kept for later runs and hardly ever read here.
     """
     specs: list[Any] = []
     stamp = next(_stamps)
@@ -103,7 +103,7 @@ def build(
         record.base = next_id
         next_id += len(record.outputs)
     nodes = _nodes_of(records, externals.numbers, spec_index)
-    keep, demands = _kept_of(records, unread), demands_of(records, asked)
+    keep, demands = _kept_of(records, unread), demands_of(records, requests)
     graph = Graph(tuple(specs), tuple(externals.specs), tuple(nodes), tuple(keep), open_ended, demands)
     encoded = encode_graph(graph)
     return Built(

@@ -1,0 +1,150 @@
+"""Record log: what a session has recorded and not submitted yet, with the state that all its recorders share.
+
+The lowest collaborator of a session. Recorders of operators, hooks and Functions append to it, a submission takes its
+records, and a failure drops those that can no longer run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from raygrad.errors import SessionError
+from raygrad.proto.ir.nodes import OpCall
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES
+
+from .records import Constant, NodeRecord
+from .spec_table import SpecTable
+from .variables import VariableLog
+
+if TYPE_CHECKING:
+    from raygrad.autograd.core.recorder import Pending, Recorder
+    from raygrad.autograd.tensor.tensor import Tensor
+    from raygrad.workers.code.shipping import Shipped
+
+MAX_DEFERRED_RECORDS: Final = 32
+"""Records that may stay unsubmitted while compiled functions are replayed."""
+
+
+class CallTracer(Protocol):
+    """Observer of a call that is being compiled; see `compile.tracing.Trace`."""
+
+    code: dict[str, Shipped]
+
+    def saw(self, tensor: Tensor) -> None:
+        """A tensor is read by what is recorded."""
+
+    def draw(self, made: Tensor | None, again: Callable[[], Any]) -> None:
+        """Random numbers were drawn, or their generator was seeded."""
+
+    def copied(self, array: np.ndarray[Any, Any], pending: Pending) -> None:
+        """An array that user code captures was copied."""
+
+    def interrupt(self, why: str) -> None:
+        """This call cannot be replayed."""
+
+    def refuse_read(self, value: Pending) -> None:
+        """Refuse to read a value that another call would have otherwise."""
+
+    def refusal(self, what: str) -> SessionError:
+        """Return the error for something that waits inside a compiled function."""
+        ...
+
+
+class RecordLog:
+    """The records of one session that are not submitted yet, in program order.
+
+    Its lists and tables stay the same objects for the session's life, so that fast paths can bind them once.
+    """
+
+    recorder: Recorder
+    """The recorder that pending values name, as autograd sees it: set once, by that recorder."""
+
+    def __init__(self, *, stores_residuals: bool) -> None:
+        self.residual_bit = int(stores_residuals)
+        """1 if residuals of backward nodes go to the object store, 0 if they stay on their worker."""
+        self.lock = threading.RLock()
+        self.records: list[NodeRecord] = []
+        self.variables = VariableLog()
+        self.specs = SpecTable()
+        self.kinds = itertools.count(1)
+        """See `NodeRecord.kind`."""
+        self.dropped: deque[tuple[int, int]] = deque()
+        """Submitted values (run, value id) that lost their last holder."""
+        self.pin = -1
+        """The worker that `rg.place` asks for, or -1."""
+        self.retaining = False
+        """Whether the pass that records retains its graph."""
+        self.deferred = False
+        """Whether passes and steps are recorded without being submitted; see `Session.deferred`."""
+        self.trace: CallTracer | None = None
+        """The observer of a function that is being compiled."""
+        self.closed = False
+
+    def close(self) -> None:
+        """Record no more."""
+        self.closed = True
+        self.records.clear()
+        self.variables.clear()
+
+    def add(self, record: NodeRecord) -> None:
+        """Append a record.
+
+        Raises:
+            SessionError: the session is closed.
+        """
+        if self.closed:
+            raise SessionError("this session is closed; open a new one, or use eager tensors")
+        record.pin = self.pin
+        self.records.append(record)
+
+    def can_wait(self) -> bool:
+        """Tell whether the records may be submitted after replays of compiled functions: they are few and small, and
+        only compute values that no variable holds. What a training loop does with losses is so."""
+        if len(self.records) > MAX_DEFERRED_RECORDS or self.variables.pending() or self.deferred:
+            return False
+        return all(_is_light(record) for record in self.records)
+
+    def record_again(self, records: Iterable[NodeRecord]) -> None:
+        """Record submitted device transfers of the client's arrays anew: tensors that it made must not die with the run
+        that moved them."""
+        again: list[NodeRecord] = []
+        for record in records:
+            assert record.leaf is not None
+            record.run = record.base = record.needed = -1
+            record.sources = (record.leaf,)
+            record.values = None
+            again.append(record)
+        self.records[:0] = again
+
+    def drop_dependants(self, failed: set[int]) -> None:
+        """Drop the records that read, directly or not, from runs that failed: they can never run."""
+        kept: list[NodeRecord] = []
+        for record in self.records:
+            for source in (*record.sources, record.near):
+                if isinstance(source, tuple) and (source[0].failed or source[0].run in failed):
+                    record.failed = True
+                    record.sources = ()
+                    record.near = None
+                    break
+            else:
+                kept.append(record)
+        self.records[:] = kept
+
+
+def _is_light(record: NodeRecord) -> bool:
+    """Tell whether a record is a built-in op on small values, without effects."""
+    if not isinstance(record.work, OpCall) or record.effects or record.story:
+        return False
+    entries = list(record.outputs)
+    for source in record.sources:
+        if isinstance(source, Constant):
+            entries.append(source.spec)
+        elif source is not None:
+            entries.append(source[0].outputs[source[1]])
+    return all(entry.bytes <= INLINE_RESULT_BYTES for entry in entries)

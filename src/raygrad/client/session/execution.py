@@ -1,0 +1,37 @@
+"""Session execution: the submitter, the fetcher and the waiter of a session as one interface for recorders.
+
+The implementation of `functions.execution.Execution`; recorders of user Functions wait and read through it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..recording.held_records import HeldRecords
+    from ..submission.waiter import Waiter
+    from .fetch import Fetcher
+    from .submit import Submitter
+
+
+class SessionExecution:
+    """The execution of one session; its methods are those of its parts."""
+
+    def __init__(
+        self, submitter: Submitter, fetcher: Fetcher, waiter: Waiter, held: HeldRecords, saved_policy: str
+    ) -> None:
+        self.saved_policy = saved_policy
+        self._submitter = submitter
+        self.submit = submitter.submit
+        self.next_run = submitter.next_run
+        self.send = submitter.send
+        self.hold = held.hold
+        self.read = fetcher.read
+        self.is_defined = fetcher.is_defined
+        self.wait_for = fetcher.wait_for
+        self.wait_for_everything = waiter.wait_for_everything
+
+    @property
+    def sync(self) -> bool:
+        """Whether each submission is waited for."""
+        return self._submitter.sync

@@ -1,0 +1,50 @@
+"""Run table: the runs of one session, from submission until they and all before them have ended.
+
+The submitter enters runs, the run listener marks them as ended, and failures drop what depends on one that failed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING
+
+from raygrad.scheduler.explain.clock_alignment import ClockOffset
+
+if TYPE_CHECKING:
+    from .run import Run
+    from .submission import Submitted
+
+
+class RunTable:
+    """The runs of one session."""
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count(1)
+        self.history: list[Submitted] = []
+        """Submissions that have not finished, or follow one that has not; oldest first. None of them has failed."""
+        self.active: dict[int, Run] = {}
+        """By number, the runs of these."""
+        self.visible: weakref.WeakValueDictionary[int, Run] = weakref.WeakValueDictionary()
+        """By number, the runs that somebody still holds."""
+        self.last: Run | None = None
+        self.clocks: dict[str, ClockOffset] = {}
+        """Per worker, the offset of its clock from this one."""
+
+    def submitted(self, run: int) -> Submitted | None:
+        """Return a submission of the history."""
+        return next((one for one in reversed(self.history) if one.run == run), None)
+
+    def enter(self, run: Run) -> None:
+        """Add a run that has been submitted."""
+        if self.last is not None:
+            self.last.alone &= self.last.finished
+        self.last = self.active[run.number] = self.visible[run.number] = run
+
+    def finish(self, run: int) -> None:
+        """Mark a submission as finished, and forget those at the beginning of the history that are."""
+        for submitted in self.history:
+            if submitted.run == run:
+                submitted.finished = True
+        while self.history and self.history[0].finished:
+            self.active.pop(self.history.pop(0).run, None)

@@ -1,0 +1,69 @@
+"""Waiter: waits on the driver until something is done, and raises what went wrong meanwhile.
+
+Sync points of the session and handles of runs wait here; while it waits, the run listener is called.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from raygrad.workers.executors.driver import Driver
+
+    from ..recording.garbage_collection import GarbageCollectorTuning
+    from .failures import Failures
+    from .remote_warnings import RemoteWarnings
+    from .run_table import RunTable
+
+
+class Waiter:
+    """Waits for the runs of one session."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        failures: Failures,
+        warnings: RemoteWarnings,
+        runs: RunTable,
+        collector: GarbageCollectorTuning,
+        timeout: float | None,
+    ) -> None:
+        self.timeout = timeout
+        """Seconds that a wait may take, None for no limit."""
+        self._driver = driver
+        self._failures = failures
+        self._warnings = warnings
+        self._runs = runs
+        self._collector = collector
+
+    def poll(self) -> None:
+        """Process what has arrived, without waiting."""
+        self._collector.collect_if_due()
+        self._driver.poll(0.0)
+
+    def wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
+        """Wait until `done()`, or until there is an error, which is raised.
+
+        Raises:
+            WaitTimeout: `timeout` seconds, or those of the session, have passed.
+            The oldest error of the session's work that was not raised before.
+        """
+        limit = self.timeout if timeout is None else timeout
+        deadline = None if limit is None else time.monotonic() + limit
+        self._driver.wait(lambda: done() or bool(self._failures.unraised), deadline)
+        self.raise_errors()
+
+    def wait_for_everything(self) -> None:
+        """Wait for every run."""
+        self.wait_until(lambda: all(s.finished or s.error is not None for s in self._runs.history))
+
+    def deadline(self) -> float | None:
+        """Return when a wait that begins now passes its deadline."""
+        return None if self.timeout is None else time.monotonic() + self.timeout
+
+    def raise_errors(self) -> None:
+        """Issue the warnings of workers, and raise the oldest error that was not raised, if there is one."""
+        self._warnings.issue()
+        self._failures.raise_next()
