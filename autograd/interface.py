@@ -81,7 +81,6 @@ FUNCTION_NODE: Final = ClassInterface(
         Attribute(
             "_function", "The Function that was applied: sessions ship it, interop reads its call.", settable=True
         ),
-        Attribute("_inputs", "Shapes and dtypes of arguments: sessions say by them what a vjp returns.", settable=True),
         Attribute("_input_places", "Devices of arguments: gradients are on these, too.", settable=True),
         Attribute("_barren", "Outputs without derivative: workers find them, sessions skip them.", settable=True),
         Attribute("_of_part", "It is not run where no gradient arrives: workers do as the engine.", settable=True),

@@ -225,16 +225,16 @@ def test_applications_that_were_recorded_before_are_looked_up(
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * ctx.factor, None
 
-    made = {name: Counted(getattr(room, name)) for room, name in ((functions, "Application"), (vjps, "VjpShape"))}
-    monkeypatch.setattr(functions, "Application", made["Application"])
-    monkeypatch.setattr(vjps, "VjpShape", made["VjpShape"])
+    made = {name: Counted(getattr(room, name)) for room, name in ((functions, "CallSignature"), (vjps, "VjpSignature"))}
+    monkeypatch.setattr(functions, "CallSignature", made["CallSignature"])
+    monkeypatch.setattr(vjps, "VjpSignature", made["VjpSignature"])
     numbers: list[tuple[int, int]] = []
     for _ in range(6):
         x = vector(1, 2)
         Scaled.apply(x, 3.0).sum().backward()
         assert x.grad is not None
         assert x.grad.tolist() == [3.0, 3.0]
-        numbers.append((made["Application"].calls, made["VjpShape"].calls))
+        numbers.append((made["CallSignature"].calls, made["VjpSignature"].calls))
     assert numbers[-3:] == [numbers[2]] * 3, "runs teach how the Function is applied, and what its backward returns"
     assert numbers[-1] <= (2, 3)
 
@@ -347,7 +347,7 @@ def recorded(steps: Steps, backward: bool, worker: int, general: bool) -> tuple[
     try:
         with session.deferred(), rg.place(worker=worker):
             held = [run(steps, backward) for _ in range(3)]
-            shown = described(recorder.records)
+            shown = described(recorder.log.records)
         tensors = [described_tensor(one) for _, values in held for one in values if one is not None]
         grads = [described_tensor(one.grad) for leaves, _ in held for one in leaves if one.grad is not None]
         return sum(one.done for one in few), shown, [*tensors, *grads]

@@ -290,14 +290,14 @@ def test_each_value_that_nobody_holds_any_more_is_dropped_once(session: Any) -> 
         x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         held = [Cube.apply(x) * float(number) for number in range(4)]
         values = {(one._data.record, one._data.index) for one in held}
-        session.submit()
+        session._submit()
         keys = {(record.run, record.base + index) for record, index in values}
         values.clear()
         for number in range(4):
             held.pop()
             gc.collect()
             for _ in range(3):
-                session.settle()
+                session._submitter.next_run()
             assert len(told) == len(set(told))
             assert len(keys & set(told)) == number + 1
-            assert not session._recorder.dropped
+            assert not session._recorder.log.dropped

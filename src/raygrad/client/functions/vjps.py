@@ -375,9 +375,7 @@ def _recorded(
 
 def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
     """Record the backward of a Function that was applied outside the session: its context goes along as a value."""
-    if node._saved is None:
-        raise AutogradError(FREED)
-    node.saved_tensors  # noqa: B018 - raises when something saved was changed in place
+    node.saved_tensors  # noqa: B018 - raises when it was freed, or something saved was changed in place
     shipped = recorder.code.ship(node._function)
     slots = node.unpacked_slots()
     context = Constant(Context(_without_graph(node, slots)), CONTEXT)
