@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.core.modes import no_grad as no_grad
     from raygrad.autograd.core.modes import set_grad_enabled as set_grad_enabled
     from raygrad.autograd.core.worker_local import worker_local as worker_local
-    from raygrad.autograd.devices.backends import device as device
+    from raygrad.autograd.devices import device as device
     from raygrad.autograd.dispatch.autocast import autocast as autocast
     from raygrad.autograd.dispatch.autocast import get_autocast_dtype as get_autocast_dtype
     from raygrad.autograd.dispatch.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled

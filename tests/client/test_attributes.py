@@ -266,7 +266,8 @@ SESSIONS: dict[str, dict[str, Any]] = {
 def test_attributes_are_what_they_are_eagerly(name: str, where: str) -> None:
     program, heard = PROGRAMS[name], list[Any]()
     expected = [plain(one) for one in program(lambda: None)]
-    with rg.Session(**{"workers": 1, **SESSIONS[where]}) as session:
+    options: dict[str, Any] = {"workers": 1, **SESSIONS[where]}
+    with rg.Session(**options) as session:
         for event in ("same", "one"):
             session.on(event, heard.append)
         made: list[Any] = []

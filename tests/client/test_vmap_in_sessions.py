@@ -171,7 +171,7 @@ def test_maps_of_maps_are_what_they_are_eagerly(name: str, mode: str) -> None:
         seen: list[Any] = []
         for inner, outer in (((0, 0), (0, 0)), ((0, None), (None, 0)), ((None, 0), (1, 0)), ((1, 0), (0, 0))):
             spread = [inner[n] is not None or outer[n] is not None for n in range(2)]
-            shapes = [(4,), (4,)]
+            shapes: list[tuple[int, ...]] = [(4,), (4,)]
             for dims, size in ((inner, 3), (outer, 2)):
                 for n, dim in enumerate(dims):
                     if dim is not None:

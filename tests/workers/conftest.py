@@ -75,8 +75,8 @@ class Log:
         self.records.append(record)
         self.times[record.run, record.segment] = (sent, came)
 
-    def brought(self, run: int, value: int, worker: int, left: Any) -> None:
-        self.told.append(("brought", run, value, worker, left))
+    def fetched(self, run: int, value: int, worker: int, left: Any) -> None:
+        self.told.append(("fetched", run, value, worker, left))
 
     def finished(self, run: int) -> None:
         self.told.append(("finished", run))

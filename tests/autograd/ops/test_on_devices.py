@@ -11,6 +11,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.devices import StandIn, use_stand_in
 from raygrad.autograd.devices.backends.staging import Staging
+from raygrad.autograd.registry.registry import get_op
 from raygrad.errors import MissingKernel
 
 from .cases import FAMILIES
@@ -162,12 +163,8 @@ def test_second_derivatives_have_the_bits_of_the_host(name: str):
 
 
 def test_the_registry_says_which_ops_are_the_hosts():
-    declared = {
-        name
-        for name in rg.autograd.list_ops()
-        if not rg.autograd.registry.registry.get_op(name).has_kernel("cuda", "*")
-    }
-    builtin = {name for name in declared if rg.autograd.registry.registry.get_op(name).builtin}
+    declared = {name for name in rg.autograd.list_ops() if not get_op(name).has_kernel("cuda", "*")}
+    builtin = {name for name in declared if get_op(name).builtin}
     assert builtin == set(HOST_ONLY) - {"scatter_reduce"}
 
 

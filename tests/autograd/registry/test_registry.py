@@ -190,10 +190,10 @@ def test_a_users_kernel_counts_before_raygrads_own_of_the_same_device_and_dtype(
     op.add_kernel("cpu", "*", np.negative)
     assert op.kernel("cpu", "float64") is np.negative
     given = UserKernel(np.exp, False)
-    op.give_kernel("cpu", "*", given, True)
+    op.add_user_kernel("cpu", "*", given, True)
     assert op.kernel("cpu", "float64") is given
     assert op.builtin_kernel("cpu", "float64") is np.negative
-    op.withdraw()
+    op.remove_user_entries()
     assert op.kernel("cpu", "float64") is np.negative
 
 

@@ -320,10 +320,11 @@ def everything() -> Any:
     held: list[Any] = []
     for dtype in (rg.float32, rg.float64):
         for count in (1, 2):
-            x, w = (rg.ones(count, dtype=dtype).requires_grad_() for _ in range(2))
+            x, w = leaves = [rg.ones(count, dtype=dtype).requires_grad_() for _ in range(2)]
             y = x.sin() * w + x
             with_gradient(y.exp() * 2.0)
-            held += [x.grad, w.grad, x.grad + w.grad, product_of(vector(1, 2), narrow().requires_grad_())]
+            grads: list[Any] = [leaf.grad for leaf in leaves]
+            held += [*grads, grads[0] + grads[1], product_of(vector(1, 2), narrow().requires_grad_())]
             recorder: Any = state.recorder
             held.append(recorder.require(y._data))
     return held

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -126,8 +127,8 @@ def test_costs_that_are_given_count_before_what_is_measured(builder):
 def test_the_hash_of_a_plan_stands_for_all_that_it_was_made_from(builder, monkeypatch, large):
     monkeypatch.setattr(planner_module, "CLUSTERED_FROM", large)
     graph = chain(builder, 3)
-    usual = {"residency": (-1,), "costs": Costs(), "cluster": Cluster.of(2), "seed": 0, "key": b"key"}
-    changes = [
+    usual: dict[str, Any] = {"residency": (-1,), "costs": Costs(), "cluster": Cluster.of(2), "seed": 0, "key": b"key"}
+    changes: list[dict[str, Any]] = [
         {},
         {"residency": (1,)},
         {"costs": Costs(op_seconds=1.0)},
