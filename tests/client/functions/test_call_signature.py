@@ -205,7 +205,8 @@ def test_applications_that_may_add_to_a_gradient_of_another_layout_are_known_apa
 
 
 def test_what_is_known_of_contexts_is_told_apart_by_size_by_device_and_by_whether_they_stay() -> None:
-    known = FunctionSignature(None, (), (), (), None, None, False, saves=True, holds=64)
+    shown: Any = ()
+    known = FunctionSignature(shown, (), (), (), None, None, False, saves=True, holds=64)
     entries = [
         context_of(known, 0),
         context_of(known, STAYS),
