@@ -464,7 +464,8 @@ def test_a_cluster_to_which_gpus_may_come_is_waited_for_until_the_deadline(
 SCRIPT = """
 import raygrad as rg
 from ray.cluster_utils import Cluster
-from raygrad.autograd.devices import serving, use_stand_in
+from raygrad.autograd.devices import use_stand_in
+from raygrad.autograd.devices.backends.serving_backends import ServingBackends, serve
 from raygrad.workers.executors.ray import actor_processes
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1, "include_dashboard": False,
@@ -478,7 +479,7 @@ try:
             moved = (rg.ones(2, device="cuda:0") * 2.0).to("cuda:1")
             assert moved.tolist() == [2.0, 2.0]
             print(*[list(worker.devices) for worker in found])
-            home = serving.Served.cuda, serving.serve(None)  # as on a machine without a GPU
+            home = ServingBackends.cuda, serve(None)  # as on a machine without a GPU
             held = rg.tensor([1.0, 2.0], device="cuda:1", requires_grad=True)
             (held * held).sum().backward()
             print(held.grad)
@@ -487,7 +488,7 @@ try:
             held.grad + 1.0
         except rg.errors.DeviceError as error:
             print(str(error).partition(":1")[0])
-        serving.serve(home[0])
+        serve(home[0])
         actor_processes.START_DEADLINE = 2.0
         try:
             rg.Session(f"ray:{cluster.address}", workers=3, gpus=3)

@@ -255,7 +255,7 @@ UNARY: list[Callable[[Any], Any]] = [
     lambda x: x.double(),
     lambda x: x.clone().mul_(3.0),
 ]
-VIEWS = (8, 9)
+VIEWS = (8, 9, 10)
 """Of these, what is no op or makes views, which the general path alone records."""
 BINARY: list[Callable[[Any, Any], Any]] = [
     lambda x, y: x * y,
