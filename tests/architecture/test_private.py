@@ -23,41 +23,8 @@ from raygrad.autograd.interface import INTERFACE, READABLE, SETTABLE
 
 PACKAGE = Path(raygrad.__file__).parent
 
-CLASSES_OF_ONE_NAME: frozenset[str] = frozenset()
+CLASSES_OF_ONE_NAME: frozenset[str] = frozenset({"Node"})  # the base class, and PyTorch's `autograd.graph.Node`
 """Names that two classes of the package bear, and may keep."""
-
-STILL_DOUBLE = frozenset(
-    (
-        # to be renamed one by one; nothing may be added
-        "Call",
-        "Draws",
-        "Given",
-        "Held",
-        "Kept",
-        "Known",
-        "Level",
-        "Link",
-        "Node",
-        "Packed",
-        "Piece",
-        "Place",
-        "Placed",
-        "Plan",
-        "Rarely",
-        "Record",
-        "Region",
-        "Report",
-        "RunReport",
-        "Shared",
-        "Span",
-        "Submission",
-        "Transfer",
-        "WorkerLost",
-        "_Kept",
-        "_Known",
-        "_Run",
-    )
-)
 
 
 class Access(NamedTuple):
@@ -271,7 +238,7 @@ def test_no_two_classes_bear_one_name():
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     double = {name: places for name, places in found.items() if len(places) > 1}
-    wrong = {name: places for name, places in double.items() if name not in CLASSES_OF_ONE_NAME | STILL_DOUBLE}
+    wrong = {name: places for name, places in double.items() if name not in CLASSES_OF_ONE_NAME}
     assert not wrong, wrong
     assert double.keys() >= CLASSES_OF_ONE_NAME, "an exception that is none any more"
     assert len(CLASSES_OF_ONE_NAME) <= 5

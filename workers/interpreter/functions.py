@@ -58,7 +58,7 @@ from .leaf_gradients import Leaves
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 
-class Report(Protocol):
+class ObservationSink(Protocol):
     """What a running program tells about itself."""
 
     learned: list[Learned]
@@ -80,7 +80,7 @@ class Host(Protocol):
     """What the runner needs of its host."""
 
     report: Any
-    """The `Report` of the run that is under way."""
+    """The `ObservationSink` of the run that is under way."""
 
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
