@@ -3,7 +3,7 @@
     python deploy/local_cluster.py start --workers 2 --port 6399      prints the address for raygrad.Session
     python deploy/local_cluster.py stop --port 6399
 
-Rules of this file: it stops what it started and nothing else. Each node is one `ray start --block`, leader of its own
+It stops what it started and nothing else. Each node is one `ray start --block`, leader of its own
 process session; what a node starts stays in that session. `ray stop` is never called: it stops every Ray it can find.
 Linux only (/proc).
 """

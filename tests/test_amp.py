@@ -1,4 +1,4 @@
-"""`raygrad.amp` (SEMANTICS LG-14); what it does in all modes is shown by the programs in `conformance`."""
+"""`raygrad.amp` (LG-14); what it does in all modes is shown by the programs in `conformance`."""
 
 # pyright: reportOptionalMemberAccess=false
 

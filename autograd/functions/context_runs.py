@@ -1,7 +1,7 @@
-"""Contexts where a session runs forward and backward: what a run saved, and the copies that backward runs on.
+"""Contexts while a worker runs forward and backward: what forward saved, and the copies on which backward runs.
 
-Rules of this file: the fields of a context for who runs Functions elsewhere than at an application, so that other rooms
-need not know them. What is reported of a run is the workers' affair.
+Workers run Functions through these functions, so that no other room reads a context's fields. What a worker reports of
+a run is decided in `workers.interpreter`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The state of a context, taken out and put back, and what else is asked of a context as a value that others hold.
+"""The state of a context as plain data, extracted and restored, and queries on a context: devices, sizes, attributes.
 
-Rules of this file: the fields of a context for who moves contexts between processes, weighs them and shows them, so
-that other rooms need not know them. How a state travels is the workers' affair; contexts that run are that of
+Other rooms move contexts between processes, count their bytes and show them through these functions, so that none of
+them reads a context's fields. How a state travels is decided in `workers.values`; contexts that run are in
 `context_runs`.
 """
 

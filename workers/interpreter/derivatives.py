@@ -1,7 +1,6 @@
-"""Running the derivatives of user Functions on a worker, of any order.
+"""Compiled steps of the derivatives of user Functions, of any order: the inputs of backward, and what its runs showed.
 
-Rules of this file: what backward is given and what is reported of its runs (H5, H7, DR-05). Undefined gradients are
-None. Forward is in `functions`; which step runs when is the runner's affair.
+The runner compiles `FunctionVjp` nodes with it (H5, H7, DR-05); forward is in `functions`. Undefined gradients are None.
 """
 
 from __future__ import annotations

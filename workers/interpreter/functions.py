@@ -1,7 +1,6 @@
-"""Running the forward of user Functions on a worker.
+"""Compiled steps of the forward of user Functions: its arguments, its context, and the observed signature of its runs.
 
-Rules of this file: what forward is given and what is reported of its runs (H3). Undefined gradients are None. What
-backward computes is in `derivatives`; which step runs when is the runner's affair.
+The runner compiles `FunctionCall` nodes with it (H3); derivatives are in `derivatives`. Undefined gradients are None.
 """
 
 from __future__ import annotations

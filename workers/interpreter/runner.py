@@ -1,7 +1,7 @@
-"""Running a program: its steps compiled once to closures over a list of slots, then run in order.
+"""The compiler of programs: each step becomes a closure over a list of slots, by the kind of its node.
 
-Rules of this file: how each kind of node executes (`raygrad.proto.ir.nodes`), on bare arrays for built-in ops and on
-tensors for user code. Undefined gradients are None. It knows no scheduler and no transport.
+The host runs the closures in order. Built-in ops run on bare arrays, user code on tensors. Undefined gradients are None.
+Knows no scheduler and no transport.
 """
 
 from __future__ import annotations

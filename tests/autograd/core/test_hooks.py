@@ -1,4 +1,4 @@
-"""Handles of registered hooks (SEMANTICS ND-11, ND-12, ND-17, HK-12)."""
+"""Handles of registered hooks (ND-11, ND-12, ND-17, HK-12)."""
 
 from __future__ import annotations
 

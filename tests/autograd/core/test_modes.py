@@ -1,4 +1,4 @@
-"""Gradient modes and the state of a thread (SEMANTICS MD)."""
+"""Gradient modes and the state of a thread (MD)."""
 
 from __future__ import annotations
 

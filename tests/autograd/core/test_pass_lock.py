@@ -1,4 +1,4 @@
-"""Passes of several threads over one graph (SEMANTICS EN-25)."""
+"""Passes of several threads over one graph (EN-25)."""
 
 from __future__ import annotations
 

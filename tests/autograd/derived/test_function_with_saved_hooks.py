@@ -1,4 +1,4 @@
-"""A Function together with saved-tensor hooks as one Function: hooks in a session (SEMANTICS GR)."""
+"""A Function together with saved-tensor hooks as one Function: hooks in a session (GR)."""
 
 from __future__ import annotations
 

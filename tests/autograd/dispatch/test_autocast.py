@@ -1,4 +1,4 @@
-"""Regions of automatic casting (SEMANTICS LG-14); which functions cast is in `ops/test_casting`."""
+"""Regions of automatic casting (LG-14); which functions cast is in `ops/test_casting`."""
 
 from __future__ import annotations
 

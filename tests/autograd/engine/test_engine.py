@@ -1,4 +1,4 @@
-"""backward() and grad(): arguments, results and errors (SEMANTICS EN)."""
+"""backward() and grad(): arguments, results and errors (EN)."""
 
 from __future__ import annotations
 

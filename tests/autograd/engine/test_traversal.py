@@ -1,4 +1,4 @@
-"""The order of a pass, its sums, its hooks, and passes inside passes (SEMANTICS EN, HK; H19)."""
+"""The order of a pass, its sums, its hooks, and passes inside passes (EN, HK; H19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The context object: what it is, what it keeps, when it gives it back (SEMANTICS CX)."""
+"""The context object: what it is, what it keeps, when it gives it back (CX)."""
 
 from __future__ import annotations
 

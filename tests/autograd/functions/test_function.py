@@ -1,4 +1,4 @@
-"""Defining and applying Functions (SEMANTICS FN) and what apply returns (OU)."""
+"""Defining and applying Functions (FN) and what apply returns (OU)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accumulators of leaves: one for each, above all other nodes, and what they store (SEMANTICS ND, EN)."""
+"""Accumulators of leaves: one for each, above all other nodes, and what they store (ND, EN)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anomaly detection (SEMANTICS MD-05, MD-06)."""
+"""Anomaly detection (MD-05, MD-06)."""
 
 from __future__ import annotations
 

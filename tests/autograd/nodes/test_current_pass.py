@@ -1,4 +1,4 @@
-"""Questions about the pass that is under way, and callbacks after it (SEMANTICS EN-24, EN-26, EN-36)."""
+"""Questions about the pass that is under way, and callbacks after it (EN-24, EN-26, EN-36)."""
 
 from __future__ import annotations
 

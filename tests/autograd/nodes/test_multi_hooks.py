@@ -1,4 +1,4 @@
-"""Hooks over several tensors, and what they keep alive (SEMANTICS HK-18 to HK-21)."""
+"""Hooks over several tensors, and what they keep alive (HK-18 to HK-21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of the backward graph: identity, edges, hooks, lifetimes (SEMANTICS ND)."""
+"""Nodes of the backward graph: identity, edges, hooks, lifetimes (ND)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First and second derivatives where functions bend, end, or have none: PyTorch's conventions (SEMANTICS EN)."""
+"""First and second derivatives where functions bend, end, or have none: PyTorch's conventions (EN)."""
 
 # pyright: reportUnusedExpression=false, reportOptionalMemberAccess=false, reportCallIssue=false
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false

@@ -1,4 +1,4 @@
-"""The registry: declarations, kernels, derivatives, and which entry wins (SEMANTICS AC)."""
+"""The registry: declarations, kernels, derivatives, and which entry wins (AC)."""
 
 from __future__ import annotations
 

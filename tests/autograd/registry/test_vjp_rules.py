@@ -1,4 +1,4 @@
-"""Running a derivative rule on arrays and on tensors (SEMANTICS AC-10, BW-07, BW-08; H19)."""
+"""Running a derivative rule on arrays and on tensors (AC-10, BW-07, BW-08; H19)."""
 
 from __future__ import annotations
 

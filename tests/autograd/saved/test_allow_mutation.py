@@ -1,4 +1,4 @@
-"""In-place changes of what a graph has saved (SEMANTICS GR-13)."""
+"""In-place changes of what a graph has saved (GR-13)."""
 
 from __future__ import annotations
 

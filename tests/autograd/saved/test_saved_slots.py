@@ -1,4 +1,4 @@
-"""What a Function saved: in which order, and as what (SEMANTICS CX)."""
+"""What a Function saved: in which order, and as what (CX)."""
 
 from __future__ import annotations
 

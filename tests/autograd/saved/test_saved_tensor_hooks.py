@@ -1,4 +1,4 @@
-"""Saved-tensor hooks as context managers, and packed values (SEMANTICS GR)."""
+"""Saved-tensor hooks as context managers, and packed values (GR)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots of nodes: read by name, and packed one by one (SEMANTICS GR-14, CX-29)."""
+"""Slots of nodes: read by name, and packed one by one (GR-14, CX-29)."""
 
 from __future__ import annotations
 

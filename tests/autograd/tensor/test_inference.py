@@ -1,4 +1,4 @@
-"""Inference mode (SEMANTICS MD-04)."""
+"""Inference mode (MD-04)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors: identity, flags, gradients, the ways in and out (SEMANTICS EN-28 to EN-35)."""
+"""Tensors: identity, flags, gradients, the ways in and out (EN-28 to EN-35)."""
 
 from __future__ import annotations
 

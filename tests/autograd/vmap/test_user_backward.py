@@ -1,4 +1,4 @@
-"""What a user's backward may return, and what is done with it (SEMANTICS BW)."""
+"""What a user's backward may return, and what is done with it (BW)."""
 
 from __future__ import annotations
 
