@@ -1,7 +1,8 @@
 """The attributes with an underscore that other rooms may use: what each is, and what another room needs it for.
 
-Data and nothing else, which `tests/architecture/test_private.py` compares with the sources. The underscores stay, since users hold these objects and see what has none; an accessor for each would cost a call in paths
-that run for every tensor. What is not listed is autograd's own: who needs more of it asks for a function or method.
+Data and nothing else, which `tests/architecture/test_private.py` compares with the sources. The underscores stay,
+since users hold these objects and see what has none; an accessor for each would cost a call in paths that run for
+every tensor. What is not listed is autograd's own: who needs more of it asks for a function or method.
 """
 
 from __future__ import annotations

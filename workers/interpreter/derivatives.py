@@ -1,6 +1,7 @@
 """Compiled steps of the derivatives of user Functions, of any order: the inputs of backward, and what its runs showed.
 
-The runner compiles `FunctionVjp` nodes with it (H5, H7, DR-05); forward is in `functions`. Undefined gradients are None.
+The runner compiles `FunctionVjp` nodes with it (H5, H7, DR-05); forward is in `functions`. Undefined gradients are
+None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The compiler of programs: each step becomes a closure over a list of slots, by the kind of its node.
 
-The host runs the closures in order. Built-in ops run on bare arrays, user code on tensors. Undefined gradients are None.
-Knows no scheduler and no transport.
+The host runs the closures in order. Built-in ops run on bare arrays, user code on tensors. Undefined gradients are
+None. Knows no scheduler and no transport.
 """
 
 from __future__ import annotations
