@@ -1,6 +1,7 @@
 """One worker: its programs, its copies of user code, and the running of calls over the values in its store.
 
-Executors call it from one thread. `run` never raises for errors of user code: they come back in the record, and the values that were not made are POISON, so that later segments are skipped, not hung.
+Executors call it from one thread. `run` never raises for errors of user code: they come back in the record, and the
+values that were not made are POISON, so that later segments are skipped, not hung.
 """
 
 from __future__ import annotations
