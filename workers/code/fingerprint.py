@@ -1,8 +1,9 @@
 """Code fingerprints: keys by which user code is found equal to code that was shipped before, without pickling it.
 
 Equal keys mean equal pickles, up to arrays and tensors, which are taken out. Where that is not certain, the fingerprint
-says so, and `shipping` pickles the code. Immutable values, containers and instances of the user's plain classes count
-by value; modules, code objects and whatever every process imports alike count by identity."""
+says so, and `shipping` pickles the code. The hash by which workers name shipped code is another thing: that of its
+pickle, made in `shipping`. Immutable values, containers and instances of the user's plain classes count by value;
+modules, code objects and whatever every process imports alike count by identity."""
 
 from __future__ import annotations
 

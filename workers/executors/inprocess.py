@@ -1,9 +1,9 @@
 """The in-process executor: workers as hosts in the client's process, the default backend (H23).
 
-One thread at a time uses a host. Segments run on the thread that waits for them: a hop to another thread costs 55 µs
-when idle, milliseconds beside busy Python. With several workers each has a daemon thread for segments predicted to be
-long. The work of one worker runs in the order given. A `strict` executor sends everything as bytes, user code by value,
-as to another process."""
+One thread at a time runs segments on a host; names are released on the caller's. Segments run on the thread that
+waits for them: a hop to another thread costs 55 µs when idle, milliseconds beside busy Python. With several workers
+each has a daemon thread for segments predicted to be long. The work of one worker runs in the order given. A
+`strict` executor sends everything as bytes, user code by value, as to another process."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The memory limiter of one call: reserves memory before each step, and counts what the step made.
 
-A plan goes by what Functions were observed to make, so nothing is evicted here for what has run before. A step whose
-Function was never observed is given the estimate for those (`scheduler.model.unseen_functions`) until it has run here.
-What a single step reads, makes and saves beyond the limit is an error: that step passes the limit once, before anybody
-can know.
+Reserves what each step is expected to make, and has values evicted where that does not fit: for what was observed
+before, plans leave memory, so that this is rare. A step whose Function was never observed is given the estimate for
+those (`scheduler.model.unseen_functions`) until it has run here. What a single step reads, makes and saves beyond
+the limit is an error: that step passes the limit once, before anybody can know.
 """
 
 from __future__ import annotations

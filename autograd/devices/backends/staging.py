@@ -1,4 +1,4 @@
-"""Asynchronous copies between host and devices, and between devices, through pinned memory on streams of their own.
+"""Asynchronous copies on streams of their own: between host and devices through pinned memory, and between devices.
 
 The backends call it with dense arrays in C order. CuPy's pool gives freed memory to the next allocation on the same
 stream, whoever else still uses it. So
