@@ -119,7 +119,7 @@ def test_h11_numbers_are_the_sessions_whatever_a_process_sees(recording: Any) ->
     recording.on("seen", found.append)
     for name in ("cuda:0", "cuda:1"):
         Seen.apply(rg.ones(2, device=name)).tolist()
-    recording._handlers.clear()
+    recording._listener.handlers.clear()
     pids, devices, local, shown, current, _ = zip(*found, strict=True)
     assert list(pids) == list(recording._driver.executor.pids()[:2])
     assert (devices, local, current) == (("cuda:0", "cuda:1"), (0, 0), (0, 1))
@@ -179,7 +179,7 @@ def test_what_asks_for_a_part_of_a_gpu_runs_where_there_is_one(recording: Any) -
         x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         Half.apply(x).sum().backward()
         assert x.grad.tolist() == [2.0, 4.0]
-    recording._handlers.clear()
+    recording._listener.handlers.clear()
     assert len(pids) == 4
     assert set(pids) <= set(recording._driver.executor.pids()[:2])
 
