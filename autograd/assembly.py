@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from . import ops
 from .core.catalogue import fill
-from .core.dispatch_table import table
+from .core.transform_handlers import handlers
 from .derived.custom_op import applied
 from .derived.function_vmap import apply_batched
 from .derived.fused_jvp import apply_with_jvp
@@ -28,11 +28,11 @@ _OF_CLASSES = frozenset(("__module__", "__dict__", "__weakref__", "__doc__", "__
 def assemble() -> None:
     """Fill the slots of the lower layers."""
     fill(vars(ops))
-    table.batched_op = batched_call
-    table.forward_op = propagate
-    table.registered_op = applied
-    table.batched_function = apply_batched
-    table.forward_function = apply_with_jvp
+    handlers.batched_op = batched_call
+    handlers.forward_op = propagate
+    handlers.registered_op = applied
+    handlers.batched_function = apply_batched
+    handlers.forward_function = apply_with_jvp
     follow_changes(follow_change)
     _give_methods()
     offer_saved_attributes(get_op(name) for name in list_ops())

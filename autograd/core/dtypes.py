@@ -1,17 +1,12 @@
-"""Dtypes and the type promotion table: PyTorch's names, the default dtype, and `promote` over NumPy's dtypes.
+"""Dtypes: PyTorch's names for NumPy's dtypes, the default dtype, and the dtype of Python numbers.
 
-`promote` decides the common dtype of operands; `dispatch/promotion.py` converts them to it. Operands come in three
-categories: tensors with dimensions, zero-dimensional tensors, Python numbers. A later category matters only when its
-kind (bool < integer < floating < complex) is above that of the earlier ones. Source: PyTorch's documentation, "Tensor
-Attributes, Type Promotion".
+The dtype in which operands meet is in `type_promotion`.
 """
 
 from __future__ import annotations
 
 import builtins
-import functools
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -32,8 +27,8 @@ uint8 = np.dtype(np.uint8)
 bool = np.dtype(np.bool_)
 
 _NAMED = {t.name: t for t in (float16, float32, float64, complex64, complex128, int8, int16, int32, int64, uint8, bool)}
-_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-_COMPLEX_OF: dict[DType, DType] = {float16: complex64, float32: complex64, float64: complex128}
+CATEGORY: dict[str, builtins.int] = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+COMPLEX_OF: dict[DType, DType] = {float16: complex64, float32: complex64, float64: complex128}
 
 
 def known() -> tuple[str, ...]:
@@ -97,32 +92,8 @@ def of_number(value: Any) -> DType:
     if isinstance(value, builtins.int):
         return int64
     if isinstance(value, builtins.complex):
-        return _COMPLEX_OF[_Default.dtype]
+        return COMPLEX_OF[_Default.dtype]
     return _Default.dtype
-
-
-def promote(dims: Iterable[DType], zeros: Iterable[DType] = (), numbers: Iterable[Any] = ()) -> DType:
-    """Return the dtype in which operands meet: tensors with dimensions, zero-dimensional ones, Python numbers."""
-    groups = [group for group in (list(dims), list(zeros), [of_number(n) for n in numbers]) if group]
-    if not groups:
-        raise TypeError("no operands to promote")
-    result, *later = [functools.reduce(_meet, group) for group in groups]
-    for top in later:
-        if _CATEGORY[top.kind] > _CATEGORY[result.kind]:
-            # A higher kind wins; complex over floating keeps the floating operand's width.
-            result = _COMPLEX_OF[result] if top.kind == "c" and result.kind == "f" else top
-    return result
-
-
-def _meet(a: DType, b: DType) -> DType:
-    """Return the dtype of two operands of one group: unlike NumPy's, an integer never widens a floating one."""
-    if a == b:
-        return a
-    if a.kind in "fc" and b.kind in "biu":
-        return a
-    if b.kind in "fc" and a.kind in "biu":
-        return b
-    return np.promote_types(a, b)
 
 
 def floating(dtype: DType) -> DType:
@@ -136,25 +107,3 @@ finfo, iinfo = np.finfo, np.iinfo
 """What the numbers of a floating, and of an integer, dtype are limited to."""
 
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None
-
-
-def promote_types(type1: Any, type2: Any) -> DType:
-    """Return the dtype in which two dtypes meet."""
-    return _meet(as_dtype(type1), as_dtype(type2))
-
-
-def result_type(tensor1: Any, tensor2: Any) -> DType:
-    """Return the dtype in which two operands meet, tensors or numbers."""
-    given = (tensor1, tensor2)
-    held = [one for one in given if hasattr(one, "dtype")]
-    return promote(
-        [one.dtype for one in held if one.ndim],
-        [one.dtype for one in held if not one.ndim],
-        [one for one in given if not hasattr(one, "dtype")],
-    )
-
-
-def can_cast(from_: Any, to: Any) -> builtins.bool:
-    """Tell whether a result of one dtype may be written in place to a tensor of the other."""
-    source, target = as_dtype(from_), as_dtype(to)
-    return _CATEGORY[source.kind] <= _CATEGORY[target.kind]

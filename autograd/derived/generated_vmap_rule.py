@@ -25,7 +25,7 @@ from ..functions.function import Function
 from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
 from ..tensor.tensor import Tensor
 from ..vmap import along, batched
-from ..vmap.backward import backward_batched
+from ..vmap.batched_backward import backward_batched
 
 RESERVED = "_vmapped_"
 """The prefix of context attributes that belong to a generated rule (VM-13)."""

@@ -15,9 +15,9 @@ from raygrad.errors import DtypeError, MissingKernel
 
 from ..core import dtypes
 from ..core.batched_data import Batched, innermost_vmap_level, without_closed_levels
-from ..core.dispatch_table import table
 from ..core.modes import Modes, state
 from ..core.recorder import Pending
+from ..core.transform_handlers import handlers
 from ..devices.serving import CPU, as_kernel_result, device_of, is_device_array, is_on_device
 from ..nodes.anomaly import note_origin as remember_origin
 from ..nodes.closed_session import fetch_from_closed_session
@@ -33,7 +33,7 @@ from ..storage.views import NO_GRAD, StaleData, current_data, record_view
 from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
 from .device_dispatch import missing, on_one_device, run
-from .promotion import note_conversion, promote_operands
+from .operand_conversion import note_conversion, promote_operands
 from .record_fast_path import repeat_recorded_op
 from .save_residuals import keep_residuals
 
@@ -216,9 +216,9 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if met is None:
         met = operands if op.promotes is None else promote_operands(op, operands)
     if batched:
-        made = table.batched_op(op, met, params, needed)
+        made = handlers.batched_op(op, met, params, needed)
         if state.here.forward:
-            table.forward_op(op, met, params, made)
+            handlers.forward_op(op, met, params, made)
         return made
     if recorder is None and on_device:
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
@@ -240,7 +240,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if met is not operands:
         note_conversion((result,) if op.outputs == 1 else result, operands, met)
     if state.here.forward:
-        table.forward_op(op, met, params, result)
+        handlers.forward_op(op, met, params, result)
     if state.here.inference:
         for made in (result,) if op.outputs == 1 else result:
             if made._base is None:
@@ -267,7 +267,7 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
         return None
     if op.promotes is not None:
         operands = promote_operands(op, operands)
-    return table.registered_op(
+    return handlers.registered_op(
         op, operands, params, _compute_dtype(operands), kind_of([_held(operand) for operand in operands])
     )
 

@@ -19,7 +19,7 @@ from ..devices.serving import as_device
 from ..dispatch.dispatch import call
 from ..registry.vjp_rules import Meta, OpContext, vjp_tensors
 from ..tensor.tensor import Tensor
-from ..vmap.backward import backward_batched
+from ..vmap.batched_backward import backward_batched
 from .traversal import call_hook
 
 if TYPE_CHECKING:

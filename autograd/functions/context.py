@@ -36,10 +36,10 @@ from ..saved.saved_tensors import raw_saved_tensors
 from ..storage.version_counter import exchanged, stale_message, was_changed
 from ..tensor.tangent_levels import carries_tangent
 from ..tensor.tensor import Tensor
-from ..vmap.backward import backward_batched
-from ..vmap.user_backward import backward_on_arrays, densified, for_user_code, run_backward
+from ..vmap.batched_backward import backward_batched
 from .double_backward import run_packed
 from .function_class_api import FunctionMembers
+from .user_backward import backward_on_arrays, densified, for_user_code, run_backward
 
 if TYPE_CHECKING:
     from .function import Function
@@ -324,6 +324,9 @@ class FunctionNode(FunctionMembers, Node):
         finally:
             if self.needs_input_grad is narrowed:
                 self.needs_input_grad = static
+
+    def _run_backward(self, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
+        return run_backward(self, grads, create_graph)
 
     def _run_on_arrays(self, grads: list[Data | None]) -> Sequence[Data | None]:
         return backward_on_arrays(self, grads)

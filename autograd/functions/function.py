@@ -1,6 +1,6 @@
 """The `Function` base class and `Function.apply`: how a user-written forward is called, recorded and given a node.
 
-`bind_arguments` binds arguments, `function_outputs` wraps outputs, `context` is the node, `vmap.user_backward` runs
+`bind_arguments` binds arguments, `function_outputs` wraps outputs, `context` is the node, `user_backward` runs
 backward. Sessions are reached through `Recorder` only; workers call `run_forward`.
 """
 
@@ -18,10 +18,10 @@ from raygrad.errors import AutogradError
 
 from ..core.array_layout import is_dense_or_expanded
 from ..core.batched_data import innermost_vmap_level, without_closed_levels
-from ..core.dispatch_table import table
 from ..core.modes import Modes, state
 from ..core.pytree import flatten
 from ..core.recorder import Pending
+from ..core.transform_handlers import handlers
 from ..devices.serving import device_guard, is_device_array, needs_device_guard
 from ..dispatch.device_dispatch import check_kinds, tensor_devices
 from ..forward_mode.function_jvp import propagate
@@ -39,14 +39,14 @@ from ..storage.views import StaleData
 from ..tensor.inference import mark_inference
 from ..tensor.tangent_levels import active_levels, carries_tangent
 from ..tensor.tensor import Tensor
-from ..vmap.user_backward import densified
-from ..vmap.user_backward import run_backward as run_backward
 from .bind_arguments import bind
 from .context import FunctionNode as FunctionNode
 from .context import name_as_generated, note_references
 from .function_class_api import FunctionClassMembers
 from .function_outputs import check_returned, check_unmarked, wrap_outputs
 from .function_traits import FunctionTraits, may_mark, unwritten, unwritten_forward, unwritten_setup
+from .user_backward import densified
+from .user_backward import run_backward as run_backward
 from .writable_inputs import saved_copies
 
 _HERE = contextlib.nullcontext()
@@ -165,7 +165,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
     """Apply a Function off the fast path: in a session, forward mode, vmap or another rare mode."""
     args = tuple([without_closed_levels(arg) if isinstance(arg, Tensor) else arg for arg in args])
     if here.batches and (level := innermost_vmap_level(flatten(args)[0])) is not None:
-        return table.batched_function(cls, args, named, level)
+        return handlers.batched_function(cls, args, named, level)
     recorder = here.recorder
     for arg in args:
         if not isinstance(arg, Tensor):
@@ -191,7 +191,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
                 f"{cls.__name__}.apply: in a session saved-tensor hooks do not pack what a Function saves while its "
                 "arguments carry tangents: leave their block before it is applied, or apply it outside of the session"
             )
-        return table.forward_function(cls, args, named)
+        return handlers.forward_function(cls, args, named)
     return recorder.function(cls, args, named)
 
 

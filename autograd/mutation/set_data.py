@@ -18,7 +18,7 @@ from ..core.catalogue import ops
 from ..core.modes import state
 from ..core.recorder import Pending
 from ..devices.serving import is_device_array
-from ..dispatch.promotion import remember_converted
+from ..dispatch.operand_conversion import remember_converted
 from ..nodes.node import NO_EDGE
 from ..storage.version_counter import note_exchanged, watch
 from ..storage.views import RETURNED, StaleData, current_data, leave_memory, owner_of, record_alias, views_of

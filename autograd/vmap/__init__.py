@@ -2,7 +2,7 @@
 
 - *batching_rules*: the registry of rules by the name of the op, and a rule's argument; one file per family of rules.
 - *batched_call*: an op with a batched operand: by its rule, or one example after the other.
-- *vmap*, *backward*, *user_backward*: the public function, and users' backward methods, batched or not.
+- *vmap*, *batched_backward*: the public function, and users' backward methods on batched gradients.
 """
 
 from ..core.batched_data import batched as batched

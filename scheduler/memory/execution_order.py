@@ -5,7 +5,7 @@ time (`_LimitedListScheduler`): of the nodes whose inputs have arrived, one that
 that comes first in a base order, which is the least demanding of `min_memory_order`, program order and the order of
 placement. A node that needs more memory starts only if the remaining nodes can still be run within the limit
 (`AdmissionLedger`). So branches of one graph come out one forward, one backward in turn, without any notion of
-microbatches. If no base order fits, `spill_planner` adds spills and rematerialisation.
+microbatches. If no base order fits, `spill_limits` adds spills and rematerialisation.
 
 Without limits the order of placement stays, unless it needs much memory: then orders under a few assumed limits are
 tried, and of those that are as fast as any the one with the least memory is taken. The segments of a worker with a
@@ -31,7 +31,7 @@ from ..model.priced_graph import NodeEdges, PricedGraph, node_edges
 from ..segments.segmenter import Block, Segmentation, split_blocks
 from .memory_ledger import AdmissionLedger, AdmissionLedgers, MemoryUse
 from .min_memory_order import min_memory_order
-from .spill_planner import plan_spills
+from .spill_limits import plan_spills
 
 WORTH_BYTES = 32 * 2**20
 """Orders are compared only if some worker's peak exceeds this."""
@@ -76,7 +76,7 @@ def order_nodes(
     cluster: Cluster,
 ) -> NodeOrder:
     """Return the nodes in blocks on the same workers, in an order that keeps the memory limits; with added nodes, if no
-    order does (`spill_planner`).
+    order does (`spill_limits`).
 
     Raises PlanError, naming a sufficient limit, if no way is found to keep a worker's limit.
     """

@@ -1,6 +1,6 @@
 """Memory ledger: bytes live on each worker for a given node order, and admission of nodes under a limit.
 
-`execution_order` and `spill_planner` choose orders by it. A value takes memory on each worker that makes or reads it:
+`execution_order` and `spill_limits` choose orders by it. A value takes memory on each worker that makes or reads it:
 from the first such node to the end of the last, and to the end of the run if it is kept or was there before, unless the
 plan spills it. So the need of a worker follows from the order of its own nodes alone, not from times or other workers.
 

@@ -1,9 +1,9 @@
 """A builder of graphs with added nodes: spills, loads, and repeated nodes that rematerialise values.
 
-`eviction_search` decides which values are spilled or rematerialised, and when; this file adds the nodes and says which
-values can be spilled and which nodes can run again. The nodes of the original graph keep their numbers, so that in a
-rewritten graph numbers no longer tell the order of execution. The last node of an open-ended graph stays last, because
-the ids of its outputs follow its own.
+`spill_or_rematerialize` decides which values are spilled or rematerialised, and when; this file adds the nodes and says
+which values can be spilled and which nodes can run again. The nodes of the original graph keep their numbers, so that
+in a rewritten graph numbers no longer tell the order of execution. The last node of an open-ended graph stays last,
+because the ids of its outputs follow its own.
 """
 
 from __future__ import annotations

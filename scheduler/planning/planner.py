@@ -47,7 +47,7 @@ class Planned(NamedTuple):
     """Programs of large plans are lowered at their first access: the first segments run before the last is lowered."""
     graph: Graph
     """The graph whose nodes the plan runs: the requested one, or with added nodes for workers with too little memory
-    (`memory.spill_planner`)."""
+    (`memory.spill_limits`)."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Input and output of a simulation as frozen data: submissions, links and failures go in, traces of the runs come out.
 
-`simulator` is the entry, `virtual_driver` fills in the traces. Times are virtual seconds from the start of the
+`simulate` is the entry, `virtual_event_loop` fills in the traces. Times are virtual seconds from the start of the
 simulation; workers and segments are indices, as in plans; bytes are predicted.
 """
 

@@ -1,6 +1,6 @@
 """Simulated workers as data: their calls, the objects that calls wait for, and their memory over time.
 
-`virtual_driver` changes them; nothing happens here by itself.
+`virtual_event_loop` changes them; nothing happens here by itself.
 """
 
 from __future__ import annotations

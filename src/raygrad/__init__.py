@@ -19,7 +19,7 @@ _HOMES = {
     "Session": "raygrad.client.session.session",
     "device": "raygrad.autograd.devices",
     "place": "raygrad.client.session.pins",
-    "emit": "raygrad.workers.interpreter.emit",
+    "emit": "raygrad.workers.interpreter.user_emits",
     "worker_local": "raygrad.autograd.core.worker_local",
     "checkpoint": "raygrad.autograd.engine.checkpointing",
     "Tensor": "raygrad.autograd.tensor.tensor",
@@ -37,11 +37,11 @@ _HOMES = {
     **dict.fromkeys(
         (
             "float16 half float32 float float64 double complex64 cfloat complex128 cdouble int8 int16 short int32 int "
-            "int64 long uint8 bool get_default_dtype set_default_dtype can_cast finfo iinfo promote_types result_type "
-            "e inf nan newaxis pi"
+            "int64 long uint8 bool get_default_dtype set_default_dtype finfo iinfo e inf nan newaxis pi"
         ).split(),
         "raygrad.autograd.core.dtypes",
     ),
+    **dict.fromkeys("can_cast promote_types result_type".split(), "raygrad.autograd.core.type_promotion"),
     **dict.fromkeys(
         (
             "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace eye randn rand "
@@ -126,7 +126,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.vmap.vmap import vmap as vmap
     from raygrad.client.session.pins import place as place
     from raygrad.client.session.session import Session as Session
-    from raygrad.workers.interpreter.emit import emit as emit
+    from raygrad.workers.interpreter.user_emits import emit as emit
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SEEDED = {"scheduler/simulation/simulator.py": {"default_rng"}}
+SEEDED = {"scheduler/simulation/simulate.py": {"default_rng"}}
 """Beside the type of a generator that is passed in: `simulate` makes one of a seed."""
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from raygrad.autograd.registry.registry import UserKernel, customised, get_op
 
-from .pickling import digest, pickle_value, unpickle_value
+from .fingerprint import digest
+from .pickling import pickle_value, unpickle_value
 from .shipping import Shipped
 
 _PROCESS: Final = uuid.uuid4().hex

@@ -18,7 +18,6 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -34,8 +33,9 @@ from raygrad.autograd.nodes.captured_leaves import PLAIN, captured_tensor, kind_
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
+from .code_cache_key import CAPTURED_KINDS
 from .culprit import path_to_unpicklable
-from .fingerprint import CAPTURED_KINDS
+from .fingerprint import digest
 from .importable import import_name, imports_alike
 from .visitor import function_parts
 
@@ -275,10 +275,6 @@ def _jit_of(compiled: Any) -> tuple[Any, dict[str, Any]]:
 
 def _jitted(function: Any, options: dict[str, Any]) -> Any:
     return import_module("jax").jit(function, **options)
-
-
-def digest(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
 
 
 _class_tables: OrderedDict[str, tuple[ClassName, ...]] = OrderedDict()

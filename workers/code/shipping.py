@@ -15,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -24,13 +23,14 @@ import numpy as np
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
+from .code_cache_key import CodeCacheKey
 from .effects import name_changed_by, optimizer_call_in, writes_to
 from .exceptions import pack_exception as pack_exception
 from .exceptions import unpack_exception as unpack_exception
-from .fingerprint import CodeFingerprint
+from .fingerprint import by_import_name, by_reference, digest
 from .guard import Guard
 from .importable import import_name, imports_alike
-from .pickling import MUTABLE, ClassName, CodePickler, class_table, digest, load, opens_as_worker, unpicklable_message
+from .pickling import MUTABLE, ClassName, CodePickler, class_table, load, opens_as_worker, unpicklable_message
 from .pickling import opening_as_worker as opening_as_worker
 from .pickling import pickle_value as pickle_value
 from .pickling import unpickle_value as unpickle_value
@@ -119,7 +119,7 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
     Raises:
         NotShippable: it captures something that cannot leave this process; names the variable.
     """
-    looks = CodeFingerprint(obj)
+    looks = CodeCacheKey(obj)
     known = _shipped.get((in_process, looks.key)) if looks.sure else None
     if known is None:
         shipped = _ship(obj, in_process, looks.guard)
@@ -151,7 +151,7 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
     name = str(getattr(obj, "__name__", None) or type(obj).__name__)
     home = import_name(obj)
     if home is not None:
-        fingerprint = digest(":".join(home).encode())
+        fingerprint = by_import_name(home)
         return Shipped(fingerprint, _by_name(fingerprint, name, home, obj if in_process else None), (), guard)
     changed = name_changed_by(obj, _is_installed)
     buffer = io.BytesIO()
@@ -189,25 +189,9 @@ def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> S
 def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> Shipped:
     """Ship an object by reference under a fingerprint of its own: it shares its state with the client, or cannot be
     pickled. A `guarded` object gets another one when its captured state has changed."""
-    key = obj.__func__ if isinstance(obj, MethodType) else obj
-    try:
-        number, before = _numbers.get(key, (None, None))
-        if number is None or (before is not None and not before.holds()):
-            number = next(_new_numbers)
-            _numbers[key] = number, guard if guarded else None
-    except TypeError:  # takes no weak references, or is not hashable
-        number = next(_new_numbers)
-    identity = f"as it is {number}"
-    if isinstance(obj, MethodType):
-        identity += f" of {id(obj.__self__)}"
-    fingerprint = digest(identity.encode())
+    fingerprint = by_reference(obj, guard if guarded else None)
     shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, guard=guard if guarded else None)
     return Shipped(fingerprint, shipment, (), guard if guarded else Guard())
-
-
-_new_numbers = count()
-_numbers: weakref.WeakKeyDictionary[Any, tuple[int, Guard | None]] = weakref.WeakKeyDictionary()
-"""Numbers of code that goes by reference."""
 
 
 # ---- the warning of DR-06 -------------------------------------------------------------------------------------------

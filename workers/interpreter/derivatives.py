@@ -39,10 +39,10 @@ from raygrad.proto.ir.program import Learned, Step
 from ..values.contexts import Context, with_attributes
 from ..values.slots import Execute, Slots
 from .arguments import given
-from .emit import emitting_to
 from .functions import Host, refuses_write
 from .leaf_gradients import Leaves
 from .leaf_gradients import refused as refused_change
+from .user_emits import emitting_to
 
 CONDUCT: Final = "conduct"
 """What a vjp reports, in a `Learned`: what backward does with its context, as the sum of these."""

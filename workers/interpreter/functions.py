@@ -51,8 +51,8 @@ from ..memory.accounting import held_by_context
 from ..values.contexts import Context, attributes_of, bound_to
 from ..values.slots import Execute, Slots
 from .arguments import compile_arguments, compile_originals
-from .emit import emitting_to
 from .leaf_gradients import Leaves
+from .user_emits import emitting_to
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 

@@ -22,8 +22,8 @@ from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, P
 from ..code.op_registry_sync import use_registrations
 from ..code.shipping import Shipment, open_shipment, pickle_value
 from ..code.warning_capture import WarningCollector
-from ..interpreter.emit import emitting_to
-from ..interpreter.runner import compile_steps
+from ..interpreter.compiler import compile_steps
+from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
 from ..memory.store import ValueStore
 from ..values.packed_values import POISON, Poison, pack_all

@@ -17,7 +17,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call, Failure, Learned, Program, Record, Timing, Warned
 
 from ..code.shipping import pack_exception
-from ..interpreter.runner import node_name
+from ..interpreter.compiler import node_name
 from ..values.contexts import Context
 from ..values.placeholders import Placeholder, SpilledValue
 

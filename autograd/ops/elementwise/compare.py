@@ -11,10 +11,10 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...core import dtypes
+from ...core import type_promotion
 from ...dispatch.direct_functions import OfOne, OfTwo, binary_function, unary_function
 from ...dispatch.dispatch import call, call_few, call_met, check_operand
-from ...dispatch.promotion import promote_operands
+from ...dispatch.operand_conversion import promote_operands
 from ...registry.define_op import (
     broadcast_shape,
     define,
@@ -169,7 +169,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         input, other = met
     dtype = None
     if not hasattr(input, "dtype") and not hasattr(other, "dtype"):
-        dtype = dtypes.promote((), (), (input, other)).name
+        dtype = type_promotion.promote((), (), (input, other)).name
     return call(_WHERE, (condition, input, other), (dtype,))
 
 

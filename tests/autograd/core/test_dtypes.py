@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.core import dtypes
+from raygrad.autograd.core import dtypes, type_promotion
 
 NAMES = dtypes.known()
 WITHOUT_COMPLEX32 = [("float16", "complex64"), ("float16", "complex128"), ("float16", 1j)]
@@ -16,7 +16,7 @@ WITHOUT_COMPLEX32 = [("float16", "complex64"), ("float16", "complex128"), ("floa
 
 
 def promoted(*args):
-    return dtypes.promote(*args).name
+    return type_promotion.promote(*args).name
 
 
 @pytest.mark.oracle
@@ -59,7 +59,7 @@ def test_integers_never_widen_floating_operands():
 
 def test_nothing_cannot_be_promoted():
     with pytest.raises(TypeError, match="no operands"):
-        dtypes.promote([])
+        type_promotion.promote([])
 
 
 def test_numbers_have_the_dtypes_of_torch():

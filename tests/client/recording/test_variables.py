@@ -6,7 +6,8 @@ from typing import Any
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.storage.views import StaleData
-from raygrad.client.recording.variables import VariableLog, Write, roll_back
+from raygrad.client.recording.variables import VariableLog, Write
+from raygrad.client.submission.rollback import roll_back
 
 
 class Cell:

@@ -20,7 +20,7 @@ from raygrad.scheduler.planning.planner import Planned, Planner, make_plan
 from raygrad.scheduler.segments.lowering import lower
 from raygrad.scheduler.segments.segmenter import split_blocks
 from raygrad.scheduler.segments.transfers import plan_transfers
-from raygrad.scheduler.simulation.simulator import simulate
+from raygrad.scheduler.simulation.simulate import simulate
 
 STAGES, BATCHES = 4, 16
 FORWARD, BACKWARD = 1e-2, 2e-2

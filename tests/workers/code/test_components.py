@@ -11,7 +11,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.function import Function
-from raygrad.workers.code.fingerprint import CodeFingerprint
+from raygrad.workers.code.code_cache_key import CodeCacheKey
 from raygrad.workers.code.shipping import ship
 
 
@@ -71,26 +71,26 @@ FUNCTIONS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_component_of_a_function_counts(name: str):
-    assert CodeFingerprint(function()).key == CodeFingerprint(function()).key
-    other = CodeFingerprint(FUNCTIONS[name]())
+    assert CodeCacheKey(function()).key == CodeCacheKey(function()).key
+    other = CodeCacheKey(FUNCTIONS[name]())
     assert other.sure
-    assert other.key != CodeFingerprint(function()).key
+    assert other.key != CodeCacheKey(function()).key
 
 
 def test_a_global_counts_by_value(monkeypatch: pytest.MonkeyPatch):
-    before = CodeFingerprint(function()).key
+    before = CodeCacheKey(function()).key
     monkeypatch.setitem(SPACE, "RATE", 2)
-    assert CodeFingerprint(function()).key != before
+    assert CodeCacheKey(function()).key != before
     monkeypatch.delitem(SPACE, "RATE")
-    assert CodeFingerprint(function()).key != before
+    assert CodeCacheKey(function()).key != before
 
 
 def test_the_closure_counts_also_what_is_not_bound_yet():
     def with_cell(cell: CellType) -> Any:
         return FunctionType(CELL_CODE, SPACE, "f", None, (cell,))
 
-    bound, same, other, none = (CodeFingerprint(with_cell(c)).key for c in map(CellType, (1, 1, 2, None)))
-    unbound = CodeFingerprint(with_cell(CellType())).key
+    bound, same, other, none = (CodeCacheKey(with_cell(c)).key for c in map(CellType, (1, 1, 2, None)))
+    unbound = CodeCacheKey(with_cell(CellType())).key
     assert bound == same
     assert len({bound, other, none, unbound}) == 4
 
@@ -118,15 +118,15 @@ def test_the_closure_counts_also_what_is_not_bound_yet():
     ids=repr,
 )
 def test_values_that_code_could_tell_apart_have_two_keys(one: Any, other: Any):
-    assert CodeFingerprint(enclosing(one)).key != CodeFingerprint(enclosing(other)).key
+    assert CodeCacheKey(enclosing(one)).key != CodeCacheKey(enclosing(other)).key
 
 
 def test_it_counts_which_places_hold_one_object():
     one, other = [1], [1]
-    assert CodeFingerprint(enclosing([one, one])).key != CodeFingerprint(enclosing([one, other])).key
-    assert CodeFingerprint(enclosing([one, other, one])).key != CodeFingerprint(enclosing([one, other, other])).key
+    assert CodeCacheKey(enclosing([one, one])).key != CodeCacheKey(enclosing([one, other])).key
+    assert CodeCacheKey(enclosing([one, other, one])).key != CodeCacheKey(enclosing([one, other, other])).key
     a, b = np.ones(1), np.ones(1)
-    assert CodeFingerprint(enclosing([a, a])).key != CodeFingerprint(enclosing([a, b])).key
+    assert CodeCacheKey(enclosing([a, a])).key != CodeCacheKey(enclosing([a, b])).key
 
 
 class Base:
@@ -145,27 +145,27 @@ def test_the_class_the_bases_and_each_member_count():
     class Code(Base):
         option = 1
 
-    before = CodeFingerprint(Code).key
-    assert CodeFingerprint(Code).key == before
+    before = CodeCacheKey(Code).key
+    assert CodeCacheKey(Code).key == before
     Code.option = 2
-    assert CodeFingerprint(Code).key != before
+    assert CodeCacheKey(Code).key != before
     Code.option = 1
-    assert CodeFingerprint(Code).key == before
+    assert CodeCacheKey(Code).key == before
     Code.__bases__ = (Method,)
-    assert CodeFingerprint(Code).key != before
+    assert CodeCacheKey(Code).key != before
     Code.__bases__ = (Base,)
     Base.inherited = 1  # type: ignore[attr-defined]
-    assert CodeFingerprint(Code).key != before
+    assert CodeCacheKey(Code).key != before
     del Base.inherited  # type: ignore[attr-defined]
-    assert CodeFingerprint(Code).key == before
+    assert CodeCacheKey(Code).key == before
     twin = type("Code", (Base,), dict(vars(Code)))
-    assert CodeFingerprint(twin).key != before
+    assert CodeCacheKey(twin).key != before
 
 
 def test_an_instance_counts_by_its_class_and_its_attributes():
     one, same, more, other = Base(), Base(), Base(), Method()
     more.value = 1  # type: ignore[attr-defined]
-    keys = [CodeFingerprint(enclosing(value)).key for value in (one, same, more, other)]
+    keys = [CodeCacheKey(enclosing(value)).key for value in (one, same, more, other)]
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
 
@@ -173,9 +173,9 @@ def test_an_instance_counts_by_its_class_and_its_attributes():
 def test_a_method_counts_by_its_function_and_its_object():
     one, other = Method(), Method()
     other.value = 1  # type: ignore[attr-defined]
-    assert CodeFingerprint(one.method).key != CodeFingerprint(other.method).key
-    assert CodeFingerprint(one.method).key != CodeFingerprint(one.other).key
-    assert CodeFingerprint(one.method).key != CodeFingerprint(Method.method).key
+    assert CodeCacheKey(one.method).key != CodeCacheKey(other.method).key
+    assert CodeCacheKey(one.method).key != CodeCacheKey(one.other).key
+    assert CodeCacheKey(one.method).key != CodeCacheKey(Method.method).key
 
 
 @pytest.mark.parametrize("name", ["_traits", "_backward_cls"])
@@ -183,18 +183,18 @@ def test_names_that_raygrad_keeps_in_functions_are_the_user_s_own_elsewhere(name
     class Code:
         pass
 
-    before, shipped = CodeFingerprint(Code), ship(Code).fingerprint
+    before, shipped = CodeCacheKey(Code), ship(Code).fingerprint
     setattr(Code, name, 1)
-    assert CodeFingerprint(Code).key != before.key
+    assert CodeCacheKey(Code).key != before.key
     assert not before.guard.holds()
     assert ship(Code).fingerprint != shipped
 
     class Applied(Function):
         pass
 
-    before = CodeFingerprint(Applied)
+    before = CodeCacheKey(Applied)
     Applied._traits = 1  # type: ignore[assignment]
-    assert CodeFingerprint(Applied).key == before.key
+    assert CodeCacheKey(Applied).key == before.key
     assert before.guard.holds()
 
 
@@ -202,5 +202,5 @@ def test_code_that_is_nested_too_deeply_is_left_to_the_pickler():
     nested: list[Any] = []
     for _ in range(5_000):
         nested = [nested]
-    looks = CodeFingerprint(enclosing(nested))
+    looks = CodeCacheKey(enclosing(nested))
     assert not looks.sure

@@ -15,9 +15,9 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.compile.closure_guard import closure_guard
+from raygrad.workers.code.code_cache_key import CodeCacheKey
 from raygrad.workers.code.culprit import path_to_unpicklable
 from raygrad.workers.code.effects import ADDS, gradient_effects
-from raygrad.workers.code.fingerprint import CodeFingerprint
 from raygrad.workers.code.nested_tensors import holds_tensors
 from raygrad.workers.code.shipping import Shipment, open_shipment, opening_as_worker, ship
 
@@ -104,7 +104,7 @@ def test_a_fingerprint_is_that_of_the_content(name: str):
     make = SHAPES[name]
     assert ship(make(1).code).fingerprint == ship(make(1).code).fingerprint
     assert ship(make(1).code).fingerprint != ship(make(2).code).fingerprint
-    one, two = CodeFingerprint(make(1).code), CodeFingerprint(make(2).code)
+    one, two = CodeCacheKey(make(1).code), CodeCacheKey(make(2).code)
     assert one.sure == two.sure == (name not in UNSURE)
     assert one.key != two.key or not one.sure
 
@@ -122,7 +122,7 @@ def test_code_that_is_shipped_reads_the_content_where_it_is_opened(name: str):
 @pytest.mark.parametrize("name", REPLACEABLE)
 def test_the_guard_of_a_fingerprint_sees_a_replaced_content(name: str):
     shape = SHAPES[name](1)
-    guard = CodeFingerprint(shape.code).guard
+    guard = CodeCacheKey(shape.code).guard
     assert shape.replace is not None
     assert guard.holds()
     shape.replace(2)
@@ -155,7 +155,7 @@ def test_a_captured_tensor_is_found(name: str):
     assert [one is tensor for one in ship(code).captured] == [True]
     assert [one is tensor for one in closure_guard([code]).tensors] == [True] * (name not in CLOSURE_TENSOR_BLIND)
     seen = name not in OPAQUE and name != "module_attribute"
-    assert [one is tensor for one in CodeFingerprint(code).captured] == [True] * seen
+    assert [one is tensor for one in CodeCacheKey(code).captured] == [True] * seen
     assert holds_tensors(code) == (name not in ARGUMENT_BLIND)
 
 

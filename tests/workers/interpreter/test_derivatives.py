@@ -11,7 +11,7 @@ from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp, ObservedGradients
 
 from ...graph_nodes import function_node, function_vjp_node
-from .test_runner import CONTEXT, VECTOR, host_with, run
+from .test_compiler import CONTEXT, VECTOR, host_with, run
 
 
 def test_h7_the_third_derivative_comes_from_one_backward() -> None:

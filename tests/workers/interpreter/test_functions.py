@@ -14,7 +14,7 @@ from raygrad.proto.ir.signatures import ObservedArray, ObservedSignature
 from raygrad.workers.interpreter.derivatives import CONDUCT, READS
 
 from ...graph_nodes import function_node, function_vjp_node
-from .test_runner import CONST, CONTEXT, VECTOR, host_with, run
+from .test_compiler import CONST, CONTEXT, VECTOR, host_with, run
 
 
 class Scale(rg.autograd.Function):

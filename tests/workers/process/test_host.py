@@ -15,7 +15,7 @@ from raygrad.proto.ir.nodes import Load, Spill
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.workers.code.shipping import ship, unpack_exception
-from raygrad.workers.interpreter.emit import emit, emitting_to
+from raygrad.workers.interpreter.user_emits import emit, emitting_to
 from raygrad.workers.process import host as module
 from raygrad.workers.process.gil_wait import GilWaitClock
 from raygrad.workers.process.host import WorkerHost

@@ -29,7 +29,7 @@ from raygrad.autograd.saved.saved_slots import OUTPUT, PACKED, TAKEN
 from raygrad.autograd.storage.version_counter import AnnotatedVersion, exchanged, stale_message, was_changed
 from raygrad.autograd.tensor.tangent_levels import Tangents
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.autograd.vmap.backward import for_each_example
+from raygrad.autograd.vmap.batched_backward import for_each_example
 from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.interpreter.derivatives import CHANGES, READS
 from raygrad.workers.values.contexts import WRITABLE

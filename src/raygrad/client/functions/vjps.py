@@ -23,7 +23,7 @@ from raygrad.autograd.nodes.once_differentiable import with_delayed_error
 from raygrad.autograd.registry.vjp_rules import Meta
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.autograd.vmap.backward import for_each_example
+from raygrad.autograd.vmap.batched_backward import for_each_example
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.nodes import UNPLACED, FunctionVjp
 from raygrad.workers.values.contexts import Context

@@ -1,14 +1,13 @@
-"""Variables: what a program rebinds while it records (`.grad`, parameters, optimiser state), and rollback after a
-failure (H8).
+"""Variables: what a program rebinds while it records (`.grad`, parameters, optimiser state), and the log of their
+versions.
 
 The log keeps, per submission, one old and the last new version of each variable. The old one is the version before the
 submission, or a later one that needs no computing (`.grad = None`); pending versions in between were never seen.
-`submission.failures` decides that a submission failed and calls `roll_back`.
+When a submission fails, `submission.rollback` sets them back (H8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from raygrad.autograd.core.recorder import Pending
@@ -63,27 +62,3 @@ class VariableLog:
 def _needs_no_computing(value: Any) -> bool:
     """Tell whether a version exists even if the submission fails."""
     return not any(type(one) in (Pending, StaleData) for one in (value, getattr(value, "_data", None)))
-
-
-def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable[[Any], bool]) -> None:
-    """Set every variable to its newest version that does not depend on a failure.
-
-    Args:
-        history: per submission that is not yet known to be good, oldest first: its writes, and whether it is tainted.
-            The writes not yet submitted come last, as untainted.
-        tainted: tells whether a version depends on the failure.
-    """
-    newest: dict[tuple[int, str], tuple[Any, str, Any]] = {}
-    touched: set[tuple[int, str]] = set()
-    for writes, failed in history:
-        for write in writes:
-            key = (id(write.owner), write.attribute)
-            if key not in newest or not tainted(write.old):
-                newest[key] = (write.owner, write.attribute, write.old)
-            if failed or tainted(write.new):
-                touched.add(key)
-            else:
-                newest[key] = (write.owner, write.attribute, write.new)
-    for key in touched:
-        owner, attribute, value = newest[key]
-        setattr(owner, attribute, value)

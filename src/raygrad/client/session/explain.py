@@ -18,7 +18,7 @@ from raygrad.report.explanation import Explanation, OtherMachines, SignatureWait
 from raygrad.report.shown import label_graph
 from raygrad.scheduler.explain.device_transfers import DeviceTransfer
 from raygrad.scheduler.explain.explanation import explain_plan
-from raygrad.scheduler.simulation.simulator import what_if
+from raygrad.scheduler.simulation.simulate import what_if
 
 from ..options import MOST_WORKERS, all_tensors, whole
 from ..recording.records import Constant, NodeRecord

@@ -1,7 +1,7 @@
 """Failures: what a failed run takes along, and the exception that its user sees, with notes on where (H8, H21).
 
-The run listener reports failures, the next sync point raises them. Dependent runs are dropped here; variables are
-rolled back by `roll_back` in `recording.variables`, which keeps their versions.
+The run listener reports failures, the next sync point raises them. Dependent runs are dropped here, and `rollback`
+sets variables back.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from raygrad.errors import DroppedError, ExecutionError, WorkerLost
 from raygrad.proto.ir.program import Failure, Record
 from raygrad.workers.code.shipping import unpack_exception
 
-from ..recording.variables import roll_back
 from .node_names import node_name, segment_name
+from .rollback import roll_back
 from .submission import unsubmitted_dependencies
 
 if TYPE_CHECKING:

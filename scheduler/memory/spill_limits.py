@@ -1,9 +1,9 @@
-"""The spill planner: per worker, the limits under which `eviction_search` is tried, and the smallest limit that works.
+"""Limits of spill planning: per worker, those under which an eviction search is tried, and the smallest that works.
 
 `execution_order` calls it when no order of a worker's nodes fits. It returns the rewritten graph, or the smallest
 sufficient limits for the error message. The choice between spilling and rematerialising, and of the values, is made in
-`eviction_search`. Values that earlier runs left on a worker can only be spilled, from the start: as many as needed,
-those that are read last first. No node changes its worker.
+`spill_or_rematerialize`. Values that earlier runs left on a worker can only be spilled, from the start: as many as
+needed, those that are read last first. No node changes its worker.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..model.costs import Costs
 from ..model.graph_rewriter import GraphRewriter, RewrittenGraph
 from ..model.memory_spaces import MemorySpace
 from ..model.priced_graph import PricedGraph
-from .eviction_search import DoesNotFit, EvictionSearch
 from .memory_ledger import MemoryUse
+from .spill_or_rematerialize import DoesNotFit, EvictionSearch
 
 STAYING_SHARES = (1.0, 0.5, 0.25, 0.0)
 """Shares of the limit that values of earlier runs may occupy throughout the run, tried one after the other."""

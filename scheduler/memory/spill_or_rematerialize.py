@@ -1,6 +1,6 @@
 """The eviction search: the decision which values of a worker are spilled or rematerialised, and when, under a limit.
 
-`spill_planner` starts one search per worker whose nodes do not fit in their order, and tries several limits. The search
+`spill_limits` starts one search per worker whose nodes do not fit in their order, and tries several limits. The search
 goes through that order once and keeps the set of live values. Where the next node does not fit, it evicts the value
 with the least cost per byte and time until its next use. The cost is the cheaper of two: a spill and a load at the
 measured bandwidth, or running the node again, with all that is needed for that and not in memory. Only nodes that give

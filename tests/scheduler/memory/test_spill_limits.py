@@ -14,9 +14,9 @@ from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import FunctionCall, Load, Node, Spill, placed, reruns
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
-from raygrad.scheduler.memory import spill_planner
+from raygrad.scheduler.memory import spill_limits
 from raygrad.scheduler.memory.memory_ledger import MemoryUse
-from raygrad.scheduler.memory.spill_planner import plan_spills
+from raygrad.scheduler.memory.spill_limits import plan_spills
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import RewrittenGraph
 from raygrad.scheduler.model.memory_spaces import MemorySpace
@@ -268,7 +268,7 @@ def test_a_large_graph_is_refused_after_fewer_walks_by_a_limit_that_does(
     builder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = chain(builder, 100)
-    monkeypatch.setattr(spill_planner, "MAX_SEARCHED_NODES", 0)
+    monkeypatch.setattr(spill_limits, "MAX_SEARCHED_NODES", 0)
     with pytest.raises(PlanError, match=r"needs memory=(\d+)") as caught:
         planned(graph, ARRAY)
     enough = int(str(caught.value).split("needs memory=")[1].split(",")[0])

@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.errors import NotShippable
-from raygrad.workers.interpreter.emit import emitting_to
+from raygrad.workers.interpreter.user_emits import emitting_to
 
 
 def test_without_a_sink_emit_does_nothing() -> None:

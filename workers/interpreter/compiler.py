@@ -53,10 +53,10 @@ from .arguments import given
 from .derivatives import compile_function_vjp
 from .device_retry import retried_on_full_device
 from .device_steps import compile_move, compile_op_on, compile_vjp_on, device_of_node
-from .emit import emit
 from .functions import Host, compile_function
 from .leaf_gradients import Leaves
 from .op_vjp import OpDerivative
+from .user_emits import emit
 
 _ARRAY = np.ndarray
 _NUMBER: Any = np.generic

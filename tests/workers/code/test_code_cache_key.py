@@ -11,7 +11,7 @@ import pytest
 
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.workers.code.fingerprint import CodeFingerprint
+from raygrad.workers.code.code_cache_key import CodeCacheKey
 from raygrad.workers.code.guard import Guard
 from raygrad.workers.code.shipping import ship
 
@@ -40,7 +40,7 @@ def made_with(*values: Any) -> Callable[..., Any]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    return CodeFingerprint(one).key == CodeFingerprint(other).key
+    return CodeCacheKey(one).key == CodeCacheKey(other).key
 
 
 def test_a_function_made_anew_is_alike_its_values_counting_by_value():
@@ -69,7 +69,7 @@ def test_what_is_alike_has_one_fingerprint_what_is_not_has_two():
 
 def test_captured_arrays_are_listed_once_each_and_do_not_count():
     array, tensor = np.ones(2), Tensor(np.ones(3))
-    looks = CodeFingerprint(made_with(array, tensor, array))
+    looks = CodeCacheKey(made_with(array, tensor, array))
     assert sorted(map(id, looks.captured)) == sorted([id(array), id(tensor)])
     assert alike(made_with(array, tensor, array), made_with(np.zeros(5), Tensor(np.ones(1)), np.zeros(1))) is False
     assert alike(made_with(array), made_with(np.zeros(5)))
@@ -92,8 +92,8 @@ def test_the_captured_arrays_of_code_known_by_its_looks_come_in_the_order_of_its
 
 
 def test_a_changed_attribute_global_or_method_of_a_class_is_seen(monkeypatch: Any):
-    before = CodeFingerprint(Scale).key
-    assert CodeFingerprint(Scale).key == before
+    before = CodeCacheKey(Scale).key
+    assert CodeCacheKey(Scale).key == before
     for change in (
         lambda patch: patch.setattr(Scale, "factor", 3.0),
         lambda patch: patch.setitem(globals(), "RATE", 0.25),
@@ -102,16 +102,16 @@ def test_a_changed_attribute_global_or_method_of_a_class_is_seen(monkeypatch: An
     ):
         with monkeypatch.context() as patch:
             change(patch)
-            assert CodeFingerprint(Scale).key != before
-    assert CodeFingerprint(Scale).key == before
+            assert CodeCacheKey(Scale).key != before
+    assert CodeCacheKey(Scale).key == before
 
 
 @pytest.mark.parametrize(
     "value", [object(), np.array(["a"]), functools.partial(max, 1), iter([1])], ids=lambda v: type(v).__name__
 )
 def test_what_may_change_unseen_is_never_sure(value: Any):
-    assert not CodeFingerprint(made_with(value)).sure
-    assert CodeFingerprint(made_with(1)).sure
+    assert not CodeCacheKey(made_with(value)).sure
+    assert CodeCacheKey(made_with(1)).sure
 
 
 def test_installed_functions_classes_and_modules_count_by_identity():
@@ -122,10 +122,10 @@ def test_installed_functions_classes_and_modules_count_by_identity():
 def test_a_module_of_the_user_s_counts_by_what_its_names_stand_for():
     module = types.ModuleType("raygrad_test_module")
     module.rate = 1  # type: ignore[attr-defined]
-    before = CodeFingerprint(made_with(module)).key
-    assert CodeFingerprint(made_with(module)).key == before
+    before = CodeCacheKey(made_with(module)).key
+    assert CodeCacheKey(made_with(module)).key == before
     module.rate = 2  # type: ignore[attr-defined]
-    assert CodeFingerprint(made_with(module)).key != before
+    assert CodeCacheKey(made_with(module)).key != before
 
 
 class Settings:
@@ -140,8 +140,8 @@ def test_containers_and_plain_instances_count_by_what_they_hold():
     assert not alike(made_with(Settings(1.0)), made_with(Settings(2.0)))
     around: list[Any] = []
     around.append(around)
-    assert CodeFingerprint(made_with(around)).sure
-    assert not CodeFingerprint(made_with(list(range(1000)))).sure
+    assert CodeCacheKey(made_with(around)).sure
+    assert not CodeCacheKey(made_with(list(range(1000)))).sure
 
 
 def reader(*values: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
@@ -160,7 +160,7 @@ def reader(*values: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
 
 def test_a_guard_sees_a_variable_bound_anew_and_back():
     read, bind = reader(1)
-    guard = CodeFingerprint(read).guard
+    guard = CodeCacheKey(read).guard
     assert guard.holds()
     bind(2)
     assert not guard.holds()
@@ -215,14 +215,14 @@ def test_a_guard_takes_equal_numbers_and_strings_for_the_same(before: Any, now: 
 )
 def test_a_guard_sees_what_is_changed_inside(value: Any, change: Callable[[Any], None]):
     read, _ = reader(value)
-    guard = CodeFingerprint(read).guard
+    guard = CodeCacheKey(read).guard
     assert guard.holds()
     change(value)
     assert guard.holds() == (value is types.SimpleNamespace)
 
 
 def test_a_guard_sees_a_global_and_a_class_attribute(monkeypatch: Any):
-    guard = CodeFingerprint(Scale).guard
+    guard = CodeCacheKey(Scale).guard
     assert guard.holds()
     Scale.apply(Tensor(np.ones(2), requires_grad=True))  # raygrad's own notes on the class do not count
     assert guard.holds()

@@ -18,7 +18,7 @@ from raygrad.scheduler.simulation.scenario import (
     WorkerLoss,
     virtual_submission,
 )
-from raygrad.scheduler.simulation.simulator import simulate, what_if
+from raygrad.scheduler.simulation.simulate import simulate, what_if
 
 COSTS = Costs()
 

@@ -1,6 +1,6 @@
 """The virtual driver: an event loop in virtual time that carries out the state machine's commands on simulated workers.
 
-`simulator.simulate` starts one per simulation. It does what the driver in `workers` and an executor would do, with
+`simulate.simulate` starts one per simulation. It does what the driver in `workers` and an executor would do, with
 simulated calls, transfers and failures, and decides nothing. It trusts nothing, either: a segment commanded twice, an
 object dropped twice, values left over, or a standstill raise. Events of one instant are handled in the order in which
 they were scheduled. The state of each worker is in `virtual_workers`.

@@ -16,7 +16,7 @@ from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, ObjectSpec
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship
-from raygrad.workers.interpreter.runner import fingerprint
+from raygrad.workers.interpreter.compiler import fingerprint
 from raygrad.workers.process.host import WorkerHost
 
 from ...graph_nodes import hook_node, op_node, op_vjp_node, plain_node

@@ -27,7 +27,7 @@ from ..model.costs import Costs
 from ..model.plan import Cluster, WorkerSpec
 from ..planning.planner import Planned, make_plan
 from .scenario import Failure, SimulatedRun, VirtualLink, VirtualSubmission, WhatIf, WorkerLoss, as_submissions
-from .virtual_driver import VirtualDriver
+from .virtual_event_loop import VirtualDriver
 
 
 def simulate(

@@ -1,6 +1,6 @@
 """The backward of a user's Function inside vmap: run once on batched tensors, or once for each example.
 
-Called by a Function's node when a gradient or a saved tensor is batched; `user_backward` runs the method itself.
+Called by a Function's node when a gradient or a saved tensor is batched; the node runs the method itself.
 `derived.function_vmap` handles the forward.
 """
 
@@ -18,7 +18,6 @@ from ..dispatch.device_dispatch import zeros_on
 from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
 from ..tensor.tensor import Tensor
 from . import batched
-from .user_backward import run_backward
 
 if TYPE_CHECKING:
     from ..functions.context import FunctionNode
@@ -28,7 +27,7 @@ def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_
     """Run a user's backward on batched gradients or saved tensors: once, or once for each example if it works on arrays
     and vmap may generate rules for the Function."""
     try:
-        return run_backward(node, grads, create_graph)
+        return node._run_backward(grads, create_graph)
     except NoSingleValue:
         if not node._function.generate_vmap_rule:
             raise
@@ -40,7 +39,7 @@ def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_
     with outside_vmap_level(level):
         for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
             one = _picked_node(node, saved, level, number)
-            found.append(run_backward(one, [_picked(g, level, number) for g in grads], create_graph))
+            found.append(one._run_backward([_picked(g, level, number) for g in grads], create_graph))
     out: list[Tensor | None] = []
     for parts in zip(*found, strict=True):
         given = [part for part in parts if part is not None]

@@ -1,6 +1,6 @@
-"""Dispatch table: the functions that serve calls under vmap, forward mode and user-registered entries.
+"""Transform handlers: the functions that serve calls under vmap, forward mode and user-registered entries.
 
-Dispatch and `Function.apply` call what stands in it. These functions are built on ops and Functions, above both, and
+Dispatch and `Function.apply` call them. These functions are built on ops and Functions, above both, and
 `assembly` enters them here.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class _Table:
+class _Handlers:
     """Functions by the kind of call that they serve.
 
     Attributes:
@@ -28,4 +28,4 @@ class _Table:
     forward_function: Callable[..., Any]
 
 
-table = _Table()
+handlers = _Handlers()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.vmap.user_backward import densified
+from raygrad.autograd.functions.user_backward import densified
 
 
 def vector(T: Any, *values, requires_grad=True, dtype=None):

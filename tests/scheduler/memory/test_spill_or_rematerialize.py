@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.scheduler.memory.eviction_search import DoesNotFit, EvictionSearch
+from raygrad.scheduler.memory.spill_or_rematerialize import DoesNotFit, EvictionSearch
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import GraphRewriter
 from raygrad.scheduler.model.priced_graph import price_graph

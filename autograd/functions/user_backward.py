@@ -24,7 +24,7 @@ from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from ..functions.context import FunctionNode
+    from .context import FunctionNode
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _new: Any = object.__new__

@@ -7,8 +7,8 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import make_plan
 from raygrad.scheduler.simulation.scenario import VirtualSubmission
-from raygrad.scheduler.simulation.simulator import simulate
-from raygrad.scheduler.simulation.virtual_driver import VirtualDriver
+from raygrad.scheduler.simulation.simulate import simulate
+from raygrad.scheduler.simulation.virtual_event_loop import VirtualDriver
 
 
 class Broken(Machine):

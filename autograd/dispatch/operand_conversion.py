@@ -1,8 +1,8 @@
 """Conversion of an op's operands to their common dtype, and its trace in the graph.
 
-Dispatch calls it before the kernel; the type promotion table itself is `promote` in `core/dtypes.py`. An op computes,
-and its node saves, in the common dtype. Its edges are those of the operands as given: no node stands between, and the
-op's own node converts the gradients back (EN-20).
+Dispatch calls it before the kernel; the rule is `promote` in `core/type_promotion.py`. An op computes, and its node
+saves, in the common dtype. Its edges are those of the operands as given: no node stands between, and the op's own node
+converts the gradients back (EN-20).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from raygrad.errors import DtypeError
 
-from ..core import dtypes
+from ..core import dtypes, type_promotion
 from ..core.batched_data import Batched
 from ..core.catalogue import ops
 from ..devices.serving import is_device_array
@@ -57,7 +57,7 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
                     f"{op.name}: unsupported operand of type {type(operand).__name__}; expected a tensor or a number"
                 )
             numbers.append(operand)
-    target = dtypes.promote(dims, zeros, numbers)
+    target = type_promotion.promote(dims, zeros, numbers)
     if op.admits is not None:
         op.admits(op.name, operands, target)
     if op.promotes == "float":

@@ -1,0 +1,221 @@
+"""Code fingerprints: keys by which user code is found equal to code that was shipped before, without pickling it.
+
+Equal keys mean equal pickles, up to arrays and tensors, which are taken out. Where that is not certain, the fingerprint
+says so, and `shipping` pickles the code. The hash by which workers name shipped code is another thing: that of its
+pickle, made in `shipping`. Immutable values, containers and instances of the user's plain classes count by value;
+modules, code objects and whatever every process imports alike count by identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, cast
+
+import numpy as np
+
+from raygrad.autograd.function import FunctionMeta
+from raygrad.autograd.tensor.tensor import Tensor
+
+from .guard import BY_VALUE, Guard
+from .importable import import_name, imports_alike
+from .visitor import annotation_parts, class_parts, function_parts, module_parts
+
+ITEMS_LOOKED_AT: Final = 256
+"""The longest container whose items are fingerprinted; a longer one is left to the pickler."""
+
+CAPTURED_KINDS: Final = "biufc"
+"""Kinds of dtypes of arrays that become inputs of the node of the code that captures them; empty ones do not."""
+
+_OWN_PICKLING: Final = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+
+
+class CodeCacheKey:
+    """The fingerprint of a piece of code.
+
+    Attributes:
+        sure: whether `key` determines the pickle; else the code has to be pickled.
+        key: equal for equal code, if it is sure.
+        captured: its arrays and tensors, in the order of the walk.
+        held: the objects that `key` names by identity, to be kept alive while the key is compared.
+        guard: tells whether the fingerprint would be the same now. It holds the captured state.
+    """
+
+    __slots__ = ("_numbers", "_plain", "captured", "guard", "held", "key", "sure")
+
+    def __init__(self, code: Any) -> None:
+        self.sure = True
+        self.captured: list[Any] = []
+        self.held: list[Any] = []
+        self.guard = Guard()
+        self._numbers: dict[int, int] = {}
+        """By id: of a captured value its place in `captured`, of another object how many came before it."""
+        self._plain: dict[type[Any], bool] = {}
+        try:
+            self.key: Any = self._look(code)
+        except RecursionError:  # nested more deeply than the interpreter goes; the pickler may
+            self.key = self._unsure(code)
+
+    def _look(self, value: Any) -> Any:
+        """Return the token of an object, in which it counts with all that it consists of."""
+        kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if kind in BY_VALUE:
+            return (kind, value)
+        look = _LOOKS.get(kind)
+        if look is not None:
+            return look(self, value)
+        if isinstance(value, type):
+            return self._class(value)
+        if kind.__module__ == "typing":
+            return self._identity(value)
+        if imports_alike(kind.__module__) and import_name(value) is not None:
+            return self._identity(value)
+        return self._instance(value)
+
+    # ---- leaves -----------------------------------------------------------------------------------------------------
+
+    def _identity(self, value: Any) -> int:
+        self.held.append(value)
+        return id(value)
+
+    def _unsure(self, value: Any) -> int:
+        self.sure = False
+        return self._identity(value)
+
+    def _real(self, value: Any) -> Any:
+        return (type(value), repr(value))
+
+    def _array(self, array: np.ndarray[Any, Any]) -> Any:
+        slot = self._numbers.get(id(array))
+        if slot is None:
+            if array.dtype.kind not in CAPTURED_KINDS or array.size == 0:
+                return self._unsure(array)
+            slot = self._numbers[id(array)] = len(self.captured)
+            self.captured.append(array)
+        return ("captured", 0, slot)
+
+    def _tensor(self, tensor: Tensor) -> Any:
+        slot = self._numbers.get(id(tensor))
+        if slot is None:
+            slot = self._numbers[id(tensor)] = len(self.captured)
+            self.captured.append(tensor)
+        return ("captured", self.guard.tensor(tensor), slot)
+
+    def _again(self, value: Any) -> Any:
+        """Return the token of an object that was looked at before; None, and number it, the first time."""
+        found = self._numbers.get(id(value))
+        if found is not None:
+            return ("again", found)
+        self._numbers[id(value)] = len(self._numbers)
+        return None
+
+    # ---- code -------------------------------------------------------------------------------------------------------
+
+    def _function(self, function: FunctionType) -> Any:
+        numbers, key = self._numbers, id(function)
+        if key in numbers:
+            return ("again", numbers[key])
+        numbers[key] = len(numbers)
+        module = function.__module__
+        if type(module) is str and imports_alike(module) and import_name(function) is not None:
+            return self._identity(function)
+        code, space, held = function.__code__, function.__globals__, function_parts(function)
+        self.held += (code, space)
+        self.guard.function(function, held)
+        if function.__annotations__:
+            held += annotation_parts(function)
+        look = self._look
+        tokens = tuple([(role, name, look(value)) for role, name, _, value in held]) if held else None
+        return (id(code), id(space), function.__qualname__, module, function.__doc__, tokens)
+
+    def _method(self, method: MethodType) -> Any:
+        return ("method", self._look(method.__func__), self._look(method.__self__))
+
+    def _descriptor(self, descriptor: Any) -> Any:
+        inside = descriptor.__func__
+        look = self._function if type(inside) is FunctionType else self._look
+        return (type(descriptor), look(inside))
+
+    def _class(self, cls: type) -> Any:
+        again = self._again(cls)
+        if again is not None:
+            return again
+        if import_name(cls) is not None:
+            return self._identity(cls)
+        self.guard.members(cls)
+        look = self._look
+        return (self._identity(cls), tuple([(role, name, look(value)) for role, name, _, value in class_parts(cls)]))
+
+    def _module(self, module: ModuleType) -> Any:
+        """A module of the user's: what its names stand for, though not what containers among it hold."""
+        if imports_alike(module.__name__):
+            return self._identity(module)
+        self.guard.members(module)
+        held = module_parts(module)
+        self.held.append(held)
+        return (self._identity(module), tuple([(name, id(value)) for _, name, _, value in held]))
+
+    # ---- data -------------------------------------------------------------------------------------------------------
+
+    def _tuple(self, items: tuple[Any, ...]) -> Any:
+        look = self._look
+        return (tuple, tuple([look(one) for one in items]))
+
+    def _collection(self, items: Collection[Any]) -> Any:
+        again = self._again(items)
+        if again is not None:
+            return again
+        self.guard.collection(items)
+        if len(items) > ITEMS_LOOKED_AT:
+            return self._unsure(items)
+        look = self._look
+        return (type(items), tuple([look(one) for one in items]))
+
+    def _dict(self, mapping: dict[Any, Any]) -> Any:
+        again = self._again(mapping)
+        if again is not None:
+            return again
+        self.guard.mapping(mapping)
+        if len(mapping) > ITEMS_LOOKED_AT:
+            return self._unsure(mapping)
+        look = self._look
+        return (dict, tuple([(look(key), look(value)) for key, value in mapping.items()]))
+
+    def _instance(self, value: Any) -> Any:
+        """An instance: looked into if its class is the user's and says nothing of pickling."""
+        again = self._again(value)
+        if again is not None:
+            return again
+        cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+        plain = self._plain.get(cls)
+        if plain is None:
+            plain = self._plain[cls] = _is_plain(cls)
+        attributes: Any = getattr(value, "__dict__", None) if plain else None
+        if type(attributes) is not dict:
+            return self._unsure(value)
+        return ("instance", self._class(cls), self._dict(cast("dict[str, Any]", attributes)))
+
+
+_LOOKS: Final[dict[type[Any], Callable[[CodeCacheKey, Any], Any]]] = {
+    **dict.fromkeys((float, complex), CodeCacheKey._real),
+    **dict.fromkeys((list, set, frozenset), CodeCacheKey._collection),
+    **dict.fromkeys((type, FunctionMeta), CodeCacheKey._class),
+    **dict.fromkeys((staticmethod, classmethod), CodeCacheKey._descriptor),
+    **dict.fromkeys((BuiltinFunctionType, np.ufunc), CodeCacheKey._identity),
+    FunctionType: CodeCacheKey._function,
+    MethodType: CodeCacheKey._method,
+    ModuleType: CodeCacheKey._module,
+    np.ndarray: CodeCacheKey._array,
+    Tensor: CodeCacheKey._tensor,
+    tuple: CodeCacheKey._tuple,
+    dict: CodeCacheKey._dict,
+}
+
+
+def _is_plain(cls: type[Any]) -> bool:
+    """Tell whether instances of a class are their attributes: nothing in it, or in what it inherits, is in C."""
+    for base in cls.__mro__[:-1]:
+        if imports_alike(base.__module__) or "__slots__" in base.__dict__:
+            return False
+        if not base.__dict__.keys().isdisjoint(_OWN_PICKLING):
+            return False
+    return True
