@@ -139,7 +139,13 @@ def _scatter(a: Any, index: Any, source: Any, axis: int, accumulate: bool) -> An
 def _scatter_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> Any:
     axis, _ = params
     check_grid("scatter", index.shape, a.shape, axis)
-    if hasattr(source, "shape") and any(n > m for n, m in zip(index.shape, source.shape, strict=True)):
+    if not hasattr(source, "shape"):
+        return a.shape, a.dtype
+    if len(index.shape) != len(source.shape):
+        raise ShapeError(
+            f"scatter: expected an index of as many dimensions as src, got {list(index.shape)} and {list(source.shape)}"
+        )
+    if any(n > m for n, m in zip(index.shape, source.shape, strict=True)):
         raise ShapeError(f"Expected index {list(index.shape)} to be no larger than src {list(source.shape)}")
     return a.shape, a.dtype
 

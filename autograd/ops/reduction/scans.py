@@ -31,6 +31,7 @@ from ..elementwise.compare import keep
 from ..indexing.gathering import scatter_zeros
 from ..layout.axis_order import to_dtype
 from ..layout.joining import cat, narrow
+from ..layout.padding import pad
 from ..layout.shape import expand, movedim, reshape, unsqueeze
 from .minmax import ValuesIndices
 from .reduce import cumsum, infer_running, reverse_cumsum, running, sum
@@ -78,8 +79,8 @@ def _cumulative(of: Any, input: Any, axis: int | None, dtype: Any, include_initi
     out = of(input, axis, dtype=dtype)
     if not include_initial:
         return out
-    first = narrow(out, axis, 0, 1) * 0 + initial if out.shape[axis] else out
-    return cat([first, out], axis)
+    widths = [(1, 0) if dim == axis_of(axis, out.ndim) else (0, 0) for dim in reversed(range(out.ndim))]
+    return pad(out, [width for pair in widths for width in pair], value=initial)
 
 
 def cumulative_sum(input: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
