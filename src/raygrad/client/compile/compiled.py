@@ -10,7 +10,7 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from raygrad.autograd.core import dtypes
 from raygrad.autograd.core.modes import state
@@ -28,13 +28,9 @@ from .tracing import Trace
 
 if TYPE_CHECKING:
     from raygrad.workers.code.captured_state import CapturedState
-    from raygrad.workers.executors.calls import GraphSubmission
 
-    from ..functions.observations import Observations
-    from ..functions.user_code import UserCode
-    from ..recording.record_inputs import InputRecorder
-    from ..recording.records import NodeRecord
-    from ..recording.source_locations import Site
+    from ..session.execution import SessionExecution
+    from ..session.recorder import SessionRecorder
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,45 +43,6 @@ MAX_KINDS: Final = 32
 
 WARN_AFTER: Final = 16
 """Consecutive calls that were recorded, after which the user is warned that compiling does not help."""
-
-
-class TracedRecorder(Protocol):
-    """The session's recorder, which a compiled function makes the ambient one while it is recorded."""
-
-    inputs: InputRecorder
-    code: UserCode
-    observed: Observations
-
-
-class ReplayExecution(Protocol):
-    """A session's way to run what was recorded, and replays."""
-
-    @property
-    def sync(self) -> bool:
-        """Whether each call waits for its run."""
-        ...
-
-    def submit(self) -> None:
-        """Submit the records that are needed."""
-
-    def next_run(self) -> int:
-        """Process what has arrived, and return the number of the next run."""
-        ...
-
-    def send(
-        self,
-        submission: GraphSubmission,
-        sites: list[Site | None],
-        learns: dict[int, NodeRecord],
-        stories: dict[int, str],
-    ) -> None:
-        """Send a submission, with the writes to variables since the last one."""
-
-    def hold(self, record: NodeRecord) -> None:
-        """Remember a submitted record whose values may have to be fetched when the session is closed."""
-
-    def wait_for_everything(self) -> None:
-        """Wait for every run."""
 
 
 class _Recording:
@@ -119,13 +76,13 @@ class CompiledFunction(Generic[P, R]):
         TypeError: an argument that cannot be told from others of its type, or a result that is no tensor.
     """
 
-    def __init__(self, recorder: TracedRecorder, execution: ReplayExecution, fn: Callable[P, R]) -> None:
+    def __init__(self, recorder: SessionRecorder, execution: SessionExecution, fn: Callable[P, R]) -> None:
         if not callable(fn):
             raise TypeError(f"compile takes a function, got {type(fn).__name__}")
         self.recorded = 0
         self.replayed = 0
         self.reason = ""
-        self._recorder: Any = recorder
+        self._recorder = recorder
         self._inputs = recorder.inputs
         self._log = recorder.inputs.log
         self._observed = recorder.observed

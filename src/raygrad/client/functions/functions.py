@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
@@ -29,7 +29,6 @@ from ..recording.records import CONTEXT, Constant, NodeRecord, place_embedded, s
 from ..recording.source_locations import user_site
 from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
 from .call_signature import CallSignature, any_on_device, context_of
-from .execution import Execution
 from .leaf_gradients import reachable_leaves
 from .observations import Observations
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
@@ -46,11 +45,16 @@ from .saved_policy import (
 )
 from .user_code import UserCode
 
+if TYPE_CHECKING:
+    from ..session.execution import SessionExecution
+
 
 class FunctionRecorder:
     """Records calls of user Functions, for one session."""
 
-    def __init__(self, code: UserCode, inputs: InputRecorder, observed: Observations, execution: Execution) -> None:
+    def __init__(
+        self, code: UserCode, inputs: InputRecorder, observed: Observations, execution: SessionExecution
+    ) -> None:
         self.log = inputs.log
         self.inputs = inputs
         self.code = code
