@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices.serving import CPU
 from raygrad.client.functions.vjps import VjpSignature, record_backward
 
 
@@ -179,7 +180,7 @@ def test_what_is_known_of_undefined_gradients_is_told_apart_by_each_part_of_its_
             "requires": (1,),
             "wanted": (0,),
             "metas": [((2,), rg.float32)],
-            "places": None,
+            "places": [CPU],
             "differentiate": False,
             "refusal": "",
         }

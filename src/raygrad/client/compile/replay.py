@@ -124,7 +124,7 @@ class Replay:
         """The roots that are changed in place."""
         leaves, self._structure = flatten(result)
         self._check_apart(leaves)
-        self._results = [self._result(leaf) for leaf in leaves]
+        self._results = [None if leaf is None else self._named(leaf) for leaf in leaves]
         self._rebindings = [rebinding for write in writes if (rebinding := self._rebinding(write)) is not None]
         self._bumps = [
             (root, moved)
@@ -132,8 +132,6 @@ class Replay:
             if root.initial is not None and (moved := root.initial.counter()[0] - root.version)
         ]
         self._build()
-        self.used = [root for root in trace.roots.values() if root.spec is not None]
-        """The roots that are read."""
 
     # ---- made once --------------------------------------------------------------------------------------------------
 
@@ -156,7 +154,6 @@ class Replay:
             for record, before in zip(records, live, strict=True):
                 record.live = before
         self._graph, self._encoded, self._key = built.submission.graph, built.submission.encoded, built.submission.key
-        self.nodes = len(needed)
         self.sites = [record.site for record in needed]
         self.stories = {index: record.story for index, record in enumerate(needed) if record.story}
         self.learns = {index: record for index, record in enumerate(needed) if record.learn is not None}
@@ -214,9 +211,6 @@ class Replay:
             if owner in taken:
                 trace.interrupt("a result shares memory with another one, or with a tensor that was there before")
             taken.add(owner)
-
-    def _result(self, leaf: Any) -> Any:
-        return None if leaf is None else self._named(leaf)
 
     def _named(self, tensor: Tensor) -> Any:
         """Return how a tensor is named: a root, or a new one around what the graph makes."""
@@ -290,9 +284,7 @@ class Replay:
                 return None
             if root.spec is not None:
                 assert tensor is not None
-                pending = known.get(id(tensor))
-                if pending is None:
-                    pending = self._inputs.leaf(tensor)
+                pending = known.get(id(tensor)) or self._inputs.leaf(tensor)
                 if pending.spec is not root.spec:
                     return None
                 found[root] = pending
@@ -381,9 +373,7 @@ def _is_same(value: Pending, tensor: Tensor | None, inputs: InputRecorder, known
     """Tell whether a tensor still has the value of another one."""
     if tensor is None:
         return False
-    other = known.get(id(tensor))
-    if other is None:
-        other = inputs.leaf(tensor)
+    other = known.get(id(tensor)) or inputs.leaf(tensor)
     one, two = value.record, other.record
     if type(one) is LeafRecord and type(two) is LeafRecord:
         return one.constant is two.constant

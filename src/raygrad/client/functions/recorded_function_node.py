@@ -36,9 +36,18 @@ from raygrad.workers.values.contexts import WRITABLE
 
 from ..recording.records import snapshot
 from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves
-from .vjps import Places, RecordedVjp, RetainedContext, VjpSignature, record_backward, record_vjp
+from .vjps import (
+    RecordedVjp,
+    RetainedContext,
+    VjpSignature,
+    at_positions,
+    record_backward,
+    record_vjp,
+    wanted_inputs,
+)
 
 if TYPE_CHECKING:
+    from raygrad.autograd.devices import Device
     from raygrad.workers.code.shipping import Shipped
 
     from ..recording.records import NodeRecord
@@ -285,19 +294,15 @@ class RecordedFunction(FunctionNode):
         self._exchange()
         if create_graph:
             return self._differentiably(grads, refusal)
-        if not (self._assigned or self._notes):  # nearly always
-            return record_backward(self, grads, refusal)
-        items: list[Data | None] = [*grads]
-        items.extend([self._saved_inputs.get(i) for i in range(len(self._inputs))])
-        items.extend([self._saved_outputs.get(j) for j in range(len(self._metas))])
-        wanted = self._wanted()
+        return record_backward(self, grads, refusal)
+
+    def record_changed(self, items: Sequence[Data | None], refusal: str) -> Sequence[Data | None]:
+        """Record a backward that reads `items`, and what the client has set on the context."""
+        wanted = wanted_inputs(self)
         metas = [self._inputs[i] for i in wanted]
         retained = self._retained_context(refusal)
         results, _ = record_vjp(self, retained, 1, items, self._requiring(), wanted, metas, self.places(wanted), False)
-        out: list[Data | None] = [None] * len(self._edges)
-        for position, value in zip(wanted, results, strict=True):
-            out[position] = value
-        return out
+        return at_positions(wanted, results, len(self._edges))
 
     def _exchange(self) -> None:
         """Let backward read what the data of saved arguments, and of outputs without derivative, were exchanged for."""
@@ -321,18 +326,10 @@ class RecordedFunction(FunctionNode):
         requires = [shift + i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         return requires + [shift + len(self._inputs) + j for j in self._saved_outputs]
 
-    def _wanted(self) -> list[int]:
-        """Return the inputs whose gradient this pass needs (CX-18)."""
-        needed = self._needed
-        return [
-            i
-            for i, edge in enumerate(self._edges)
-            if edge is not None and edge[0] is not None and (needed is None or needed[i])
-        ]
-
-    def places(self, wanted: Sequence[int]) -> Places:
-        """Return the devices of the gradients of arguments, None if all are on the host."""
-        return None if self._input_places is None else [self._input_places[i] or CPU for i in wanted]
+    def places(self, wanted: Sequence[int]) -> Sequence[Device]:
+        """Return the devices of the gradients of arguments."""
+        places = self._input_places
+        return [CPU if places is None else places[i] or CPU for i in wanted]
 
     def _differentiably(self, grads: Sequence[Any], refusal: str) -> list[Any]:
         """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
@@ -345,7 +342,7 @@ class RecordedFunction(FunctionNode):
             items.append(None if value is None else self._output(j, value))
             if value is not None and self._output_tangents is not None:
                 items[-1]._tangents = self._output_tangents[j]  # type: ignore[union-attr]
-        wanted = self._wanted()
+        wanted = wanted_inputs(self)
         metas = [self._inputs[i] for i in wanted]
         captured = self._captured_now()
         retained = self._retained_context(refusal)._replace(captured=len(captured))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
@@ -30,7 +30,7 @@ from raygrad.workers.values.contexts import Context
 
 from ..recording.records import CONTEXT, LIVING, Constant, NodeRecord, SpecEntry
 from ..recording.source_locations import user_site
-from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves
+from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves, record_with_leaves
 from .observed_signature import PendingObservation
 
 if TYPE_CHECKING:
@@ -38,18 +38,12 @@ if TYPE_CHECKING:
     from .recorded_function_node import RecordedFunction
 
 
-Places: TypeAlias = "Sequence[Device] | None"
-"""Per wanted gradient, its device; None if all are on the host."""
-
-
-def _places_of(items: Sequence[Tensor | None]) -> Places:
-    places = [CPU if item is None else item.device for item in items]
-    return None if all(place is CPU for place in places) else places
-
-
 def _named(item: Data) -> tuple[str, ...]:
     """Return what tells an item of a device from one of the host."""
     return (str(device_of(item)),) if is_on_device(item) else ()
+
+
+T = TypeVar("T")
 
 
 class RetainedContext(NamedTuple):
@@ -76,7 +70,7 @@ class RecordedVjp(Node):
     _wanted: list[int]
     _results: int
     _places: Mapping[int, Device] = MappingProxyType({})
-    """Per result, the device of those that are not on the host."""
+    """Per wanted result, its device."""
 
     def _device(self, number: int) -> Device:
         return self._places.get(number, CPU)
@@ -93,7 +87,7 @@ class RecordedVjp(Node):
         items: list[Tensor | None],
         wanted: list[int],
         metas: list[Meta | None],
-        places: Places,
+        places: Sequence[Device],
         results: int,
     ) -> list[Any]:
         """Record level `depth` and return its `results` gradients as tensors, the wanted ones with a new node."""
@@ -113,13 +107,8 @@ class RecordedVjp(Node):
         node._base, node._retained_context, node._depth, node._items = base, retained, depth, items
         node._wanted, node._results = wanted, results
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
-        node._metas = [None] * results
-        metas_by_result: list[Meta | None] = [None] * results
-        for position, meta in zip(wanted, metas, strict=True):
-            metas_by_result[position] = meta
-        node._metas = metas_by_result
-        if places is not None:
-            node._places = dict(zip(wanted, places, strict=True))
+        node._metas = at_positions(wanted, metas, results)
+        node._places = dict(zip(wanted, places, strict=True))
         node._sequence = next_sequence()
         for item in items:
             if item is not None and type(item._data) is Pending:
@@ -152,7 +141,7 @@ class RecordedVjp(Node):
         owner = self._base._recorder
         wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         metas = [self._input_metas()[i] for i in wanted]
-        places = _places_of([self._items[i] for i in wanted])
+        places = [CPU if item is None else item.device for item in [self._items[i] for i in wanted]]
         if create_graph:
             retained = self._retained_context
 
@@ -169,10 +158,7 @@ class RecordedVjp(Node):
         values, _ = record_vjp(
             self._base, self._retained_context, self._depth + 1, data, requires, wanted, metas, places, False
         )
-        out: list[Data | None] = [None] * len(self._edges)
-        for position, value in zip(wanted, values, strict=True):
-            out[position] = value
-        return out
+        return at_positions(wanted, values, len(self._edges))
 
 
 class VjpSignature:
@@ -189,7 +175,7 @@ class VjpSignature:
         requires: Sequence[int],
         wanted: Sequence[int],
         metas: Sequence[Meta | None],
-        places: Places,
+        places: Sequence[Device],
         differentiate: bool,
         refusal: str,
         names: Sequence[tuple[str, int]] = (),
@@ -200,8 +186,7 @@ class VjpSignature:
         self.generation = recorder.observed.generation
         """What had been learned when it was made; see `Observations.generation`."""
         self.wanted = wanted
-        on: Any = places or (CPU,) * len(metas)
-        gradients: Any = zip(metas, on, strict=True)
+        gradients: Any = zip(metas, places, strict=True)
         self.outputs = (
             _left_by(recorder, base),
             *[recorder.log.specs.of_meta(meta, place) for meta, place in gradients],
@@ -250,7 +235,7 @@ def record_vjp(
     requires: Sequence[int],
     wanted: Sequence[int],
     metas: Sequence[Meta | None],
-    places: Places,
+    places: Sequence[Device],
     differentiate: bool,
 ) -> tuple[list[Pending | None], frozenset[int]]:
     """Record level `depth` of a Function's derivatives.
@@ -303,6 +288,14 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
     per argument."""
     recorder = base._recorder
     with recorder.log.lock:
+        saved_inputs, saved_outputs = base._saved_inputs, base._saved_outputs
+        items: list[Data | None] = [*grads]
+        for i in range(len(base._inputs)):
+            items.append(saved_inputs.get(i))
+        for j in range(len(base._metas)):
+            items.append(saved_outputs.get(j))
+        if base._assigned or base._notes:  # hardly ever
+            return base.record_changed(items, refusal)
         needed = base._needed
         alike: list[Any] = [
             recorder.log.retaining,
@@ -313,17 +306,11 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
-        saved_inputs, saved_outputs = base._saved_inputs, base._saved_outputs
-        items: list[Data | None] = [*grads]
-        for i in range(len(base._inputs)):
-            items.append(saved_inputs.get(i))
-        for j in range(len(base._metas)):
-            items.append(saved_outputs.get(j))
         key = tuple(alike)
         # what was freed may run again if it reads nothing that was saved
         shape = None if base._freed else base._shapes.get(key)
         if shape is None or shape.generation != recorder.observed.generation:
-            wanted = base._wanted()
+            wanted = wanted_inputs(base)
             metas = [base._inputs[i] for i in wanted]
             shape = VjpSignature(base, 1, items, base._requiring(), wanted, metas, base.places(wanted), False, refusal)
             if not base._freed:
@@ -333,12 +320,8 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         for item in items:
             sources.append(None if item is None else source(item))
         results = _recorded(base, shape, sources, base.reachable() if base._leaf_effects else None)[1]
-        if len(results) == len(base._edges):
-            return results
-        out: list[Data | None] = [None] * len(base._edges)
-        for position, value in zip(shape.wanted, results, strict=True):
-            out[position] = value
-        return out
+        count = len(base._edges)
+        return results if len(results) == count else at_positions(shape.wanted, results, count)
 
 
 def _recorded(
@@ -349,25 +332,15 @@ def _recorded(
     fn, captured = base.code_now()
     if captured:
         sources.extend([recorder.inputs.source(value) for value in captured])
-    outputs, vjp = shape.outputs, shape.vjp
+    vjp = shape.vjp
     if vjp.fn != fn:
         vjp = vjp._replace(fn=fn)
-    if reachable is not None:
-        outputs, vjp = reachable.join(recorder.inputs, sources, outputs), vjp._replace(leaves=reachable.in_node)
-    made = NodeRecord(recorder.log, vjp, sources, outputs, base._site)
-    made.effects = True
+    made = record_with_leaves(recorder.inputs, vjp, sources, shape.outputs, base._site, reachable)
     if state.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
     made.learn = shape.learning
-    recorder.log.add(made)
-    results: list[Pending | None] = []
-    number = 1
-    for assumed in shape.assumed:
-        results.append(made.output(number, None, assumed))
-        number += 1
-    if reachable is not None:
-        reachable.come_home(recorder.log, made)
+    results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
     if vjp.depth == 1:
         base._ran(made)
     return made, results
@@ -388,12 +361,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
                 items.append(None)
             else:
                 items.append(slot.value if kind is OUTPUT else recorder.inputs.leaf(slot.value))
-    needed = node._needed
-    wanted = [
-        i
-        for i, edge in enumerate(node._edges)
-        if edge is not None and edge[0] is not None and (needed is None or needed[i])
-    ]
+    wanted = wanted_inputs(node)
     with recorder.log.lock:
         sources = [context, *(recorder.inputs.source(item) for item in [*items, *recorder.code.captured(shipped)])]
         leaves = leaf_arguments(node._edges, {i for what, i in saved if what == INPUT})
@@ -422,20 +390,28 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             spared=node._of_part,
             attributes=(),
             reports_effects=False,
-            leaves=None if reachable is None else reachable.in_node,
+            leaves=None,
             casting=capture_modes(),
         )
-        if reachable is not None:
-            outputs = reachable.join(recorder.inputs, sources, outputs)
-        made = NodeRecord(recorder.log, vjp, sources, outputs, user_site())
-        made.effects = True
-        recorder.log.add(made)
-        if reachable is not None:
-            reachable.come_home(recorder.log, made)
-    out: list[Data | None] = [None] * len(node._edges)
-    for number, position in enumerate(wanted):
-        out[position] = made.output(number + 1, None)
-    return out
+        made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
+    values = [made.output(number, None) for number in range(1, 1 + len(wanted))]
+    return at_positions(wanted, values, len(node._edges))
+
+
+def wanted_inputs(node: FunctionNode) -> list[int]:
+    """Return the inputs of a Function whose gradient the pass needs (CX-18)."""
+    needed = node._needed
+    return [
+        i
+        for i, edge in enumerate(node._edges)
+        if edge is not None and edge[0] is not None and (needed is None or needed[i])
+    ]
+
+
+def at_positions(positions: Sequence[int], values: Sequence[T], count: int) -> list[T | None]:
+    """Return `count` entries: the values at their positions, None elsewhere."""
+    found = dict(zip(positions, values, strict=True))
+    return [found.get(position) for position in range(count)]
 
 
 def _without_graph(node: Any, slots: Any) -> FunctionNode:
