@@ -22,7 +22,7 @@ from raygrad.workers.executors.calls import External, GraphSubmission, KeptExter
 from ..recording.records import Constant, LeafRecord, NodeRecord
 from ..recording.variables import Write
 from ..submission.submission import build, needed_records
-from .tracing import Root, Trace, shares_memory, value_of
+from .tracing import RandomDraw, Root, Trace, key_of, shares_memory, value_of
 
 if TYPE_CHECKING:
     from ..functions.resource_requests import ResourceRequest
@@ -46,12 +46,6 @@ class _GraphOutput(NamedTuple):
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     defined: bool | None
     assumed: bool
-
-
-class _RandomDraw(NamedTuple):
-    """The random numbers of draw `number`."""
-
-    number: int
 
 
 class _NewTensor(NamedTuple):
@@ -173,30 +167,20 @@ class Replay:
 
     def _source(self, source: Any) -> Any:
         """Return where an external comes from: a root, a draw, an array of user code, or `SuppliedExternal`."""
-        trace = self._trace
-        if isinstance(source, Constant):
-            draw = trace.drawn_constants.get(id(source))
-            if draw is not None:
-                return _RandomDraw(draw)
-            array = trace.arrays.get(id(source))
-            if array is not None:
-                return array
-            root = trace.values.get(id(source))
-            if root is None:
-                return SuppliedExternal(source.value)
-            root.spec = source.spec
-            return root
-        record, index = source
-        root = trace.values.get((id(record), index))
-        if root is None:
-            trace.interrupt(
-                f"it reads a value that was recorded before it (shape {record.outputs[index].shape}), by a way "
-                "that cannot be followed: pass the tensor as an argument, or let the function name it as a variable or "
-                "an attribute"
-            )
-            return SuppliedExternal(None)
-        root.spec = record.outputs[index]
-        return root
+        constant = isinstance(source, Constant)
+        origin = self._trace.origins.get(id(source) if constant else (id(source[0]), source[1]))
+        if type(origin) is Root:
+            origin.spec = source.spec if constant else source[0].outputs[source[1]]
+        if origin is not None:
+            return origin
+        if constant:
+            return SuppliedExternal(source.value)
+        self._trace.interrupt(
+            f"it reads a value that was recorded before it (shape {source[0].outputs[source[1]].shape}), by a way "
+            "that cannot be followed: pass the tensor as an argument, or let the function name it as a variable or "
+            "an attribute"
+        )
+        return SuppliedExternal(None)
 
     def _check_apart(self, leaves: Sequence[Tensor | None]) -> None:
         """Interrupt where a change of a result in place would reach another tensor: what is replayed has memory of its
@@ -224,23 +208,18 @@ class Replay:
         """Return how a value is named."""
         if type(data) is not Pending:
             return data
-        record = data.record
-        if type(record) is LeafRecord:
-            constant = record.constant
-            draw = self._trace.drawn_constants.get(id(constant))
-            if draw is not None:
-                return _RandomDraw(draw)
-            root = self._trace.values.get(id(constant))
-            return constant.value if root is None else root
-        record = cast(NodeRecord, record)
+        origin = self._trace.origins.get(key_of(data))
+        if type(origin) in (Root, RandomDraw):
+            return origin
+        if type(data.record) is LeafRecord:
+            return data.record.constant.value
+        record = cast(NodeRecord, data.record)
         if record.run >= 0:
-            root = self._trace.values.get((id(record), data.index))
-            if root is None:
-                self._trace.interrupt(
-                    "it returns or keeps a value that was made before the call, and that it does not reach by its "
-                    "arguments, variables or attributes"
-                )
-            return root
+            self._trace.interrupt(
+                "it returns or keeps a value that was made before the call, and that it does not reach by its "
+                "arguments, variables or attributes"
+            )
+            return None
         maker = self._maker_of.get(id(record))
         if maker is None:
             maker = self._maker_of[id(record)] = len(self._makers)
@@ -312,7 +291,7 @@ class Replay:
                 externals.append(source)
             elif type(source) is Root:
                 externals.append(_external(leaves[source]))
-            elif type(source) is _RandomDraw:
+            elif type(source) is RandomDraw:
                 externals.append(SuppliedExternal(_fixed(draws[source.number])))
             else:
                 externals.append(SuppliedExternal(_fixed(source.copy(order="K"))))
@@ -338,7 +317,7 @@ class Replay:
                 return outputs[place]
             if type(value) is Root:
                 return leaves[value]
-            return np.asarray(draws[value.number]) if type(value) is _RandomDraw else value
+            return np.asarray(draws[value.number]) if type(value) is RandomDraw else value
 
         def tensor(value: Any) -> Any:
             if type(value) is Root:
