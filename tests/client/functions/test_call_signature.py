@@ -41,7 +41,7 @@ def test_a_class_that_is_patched_is_looked_up_anew(session: Any) -> None:
         Noisy.effects = effects
         Noisy.apply(x)
         session._submit()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert len(seen) == times
 
 

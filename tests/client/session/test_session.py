@@ -129,7 +129,7 @@ def train_into(session: Any, steps: int) -> Any:
         loss = (FailsFromThree.apply(w, rg.tensor(float(step))) ** 2).sum()
         loss.backward()
         optimiser.step()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     return w
 
 
@@ -224,7 +224,7 @@ def test_what_a_failure_left_recorded_does_not_reach_later_work(session: Any) ->
         later = bad * 2.0  # depends on the failure
         other = rg.tensor([1.0]) * 3.0
         with pytest.raises(ArithmeticError):
-            session._wait_for_everything()
+            session._waiter.wait_for_everything()
         assert Root.apply(rg.tensor(9.0)).item() == 3.0
         assert other.numpy().tolist() == [3.0]
         with pytest.raises(DroppedError):

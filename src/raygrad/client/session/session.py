@@ -356,10 +356,6 @@ class Session:
         """Submit what is recorded and needed."""
         self._submitter.submit()
 
-    def _wait_for_everything(self) -> None:
-        """Wait for every run."""
-        self._waiter.wait_for_everything()
-
     def _device_of(self, device: Device) -> Device:
         """Return one of its devices, with its number; "cuda" is the current one of this process, or else the first.
 
