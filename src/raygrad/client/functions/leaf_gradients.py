@@ -59,18 +59,19 @@ def record_with_leaves(
 ) -> NodeRecord:
     """Append the record of user code that runs even when nobody holds an output, and that meets leaves: it reads their
     gradients after `sources`, and returns new ones after `outputs`."""
-    leaves, replaces = (), False
+    grads: list[SpecEntry] = []
     if reachable is not None:
         work = work._replace(leaves=reachable.in_node)
         sources.extend([None if grad is None else inputs.source(grad) for grad in reachable.grads])
-        leaves, replaces = reachable.leaves if reachable.fate == HOME else (), reachable.replaces
-    first = len(outputs)
-    grads = [inputs.log.specs.of_meta((leaf.shape, leaf.dtype), leaf.device) for leaf in leaves]
+        if reachable.fate == HOME:
+            grads = [inputs.log.specs.of_meta((leaf.shape, leaf.dtype), leaf.device) for leaf in reachable.leaves]
     made = NodeRecord(inputs.log, work, sources, (*outputs, *grads) if grads else outputs, site)
     made.effects = True
     inputs.log.add(made)
-    for number, leaf in enumerate(leaves, first):
-        set_captured_gradient(leaf, made.output(number, None), inputs.log.recorder, out_of_place=replaces)
+    if reachable is not None and grads:
+        for number, leaf in enumerate(reachable.leaves, len(outputs)):
+            grad = made.output(number, None)
+            set_captured_gradient(leaf, grad, inputs.log.recorder, out_of_place=reachable.replaces)
     return made
 
 
