@@ -108,7 +108,7 @@ class CallCache(Generic[T]):
         if found is None:
             if len(self._known) >= self._most:
                 self._known.clear()
-            found = self._known.setdefault(key, make())
+            found = self._known[key] = make()
         return found
 
 

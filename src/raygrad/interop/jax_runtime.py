@@ -142,7 +142,7 @@ class JaxRuntime(Runtime):
                 for position, array in zip(needs, these, strict=True):
                     given[position] = array
                 result = self._value(call, depth, given)
-                return self._inexact(result), result
+                return [leaf for leaf in self._jax.tree_util.tree_leaves(result) if self._is_inexact(leaf)], result
 
             _, function, result = self._jax.vjp(of_chosen, chosen, has_aux=True)
             return result, function
@@ -186,9 +186,6 @@ class JaxRuntime(Runtime):
 
     def _is_inexact(self, array: Any) -> bool:
         return bool(self._jax.numpy.issubdtype(array.dtype, self._jax.numpy.inexact))
-
-    def _inexact(self, result: Any) -> list[Any]:
-        return [leaf for leaf in self._jax.tree_util.tree_leaves(result) if self._is_inexact(leaf)]
 
     def _checked(self, leaf: Any) -> Any:
         try:

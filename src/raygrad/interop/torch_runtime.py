@@ -21,6 +21,7 @@ from raygrad.workers.process.blas_threads import limit_in_force
 
 from .backends import load
 from .calls import (
+    CALLS_KEPT,
     CallCache,
     DerivativeKind,
     DerivativeLevel,
@@ -77,8 +78,8 @@ class TorchRuntime(Runtime):
         self._torch = load("torch")
         self._payload = payload
         self._mine = _ThreadCopy()
-        self._changed: dict[ForeignCall, frozenset[int]] = {}
-        """Per call, the tensors that the code changes in place: they are copied first."""
+        self._changed = CallCache[frozenset[int] | None](CALLS_KEPT)
+        """Per call, the tensors that the code changes in place: they are copied first. None before its first run."""
         self._sizes = CallCache[int](SIZES_KEPT)
         """Per call and shapes, the bytes that torch's graph keeps alive besides the inputs."""
 
@@ -100,7 +101,7 @@ class TorchRuntime(Runtime):
             TypeError: it returns something that is no dense tensor in memory, or of a dtype that NumPy has not.
         """
         torch = self._torch
-        ran_before = self._changes_of(call) is not None
+        ran_before = self._changed.get(call_of(call), lambda: None) is not None
         with framework_settings(torch, *call.options), torch.set_grad_enabled(bool(needs)):
             tensors = [torch.from_dlpack(array) for array in arrays]
             for position in needs:
@@ -210,7 +211,7 @@ class TorchRuntime(Runtime):
     def _forward(self, call: ForeignCall, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
         source = self.source
         given = list(tensors)
-        known = self._changes_of(call)
+        known = self._changed.get(call_of(call), lambda: None)
         copied = range(len(given)) if known is None or not real else known
         for position in copied:
             given[position] = given[position].clone()
@@ -235,12 +236,6 @@ class TorchRuntime(Runtime):
         fresh = [given[first + number].detach() for number in range(len(source.state))]
         return [*outputs, *fresh], Outcome(structure, leaves, len(fresh))
 
-    def _changes_of(self, call: ForeignCall) -> frozenset[int] | None:
-        try:
-            return self._changed.get(call_of(call))
-        except TypeError:
-            return None
-
     def _note_changes(
         self, call: ForeignCall, before: Sequence[Any], after: Sequence[Any], versions: Sequence[int], known: Any
     ) -> None:
@@ -262,10 +257,7 @@ class TorchRuntime(Runtime):
                     )
                 changed.add(position)
         if known is None:
-            try:
-                self._changed[call_of(call)] = frozenset(changed)
-            except TypeError:  # constants that are not hashable: everything is copied each time
-                return
+            self._changed.get(call_of(call), lambda: frozenset(changed))
 
     def _fixed_value(self, name: str, is_parameter: bool) -> str:
         if is_parameter:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from raygrad.autograd.core.batched_data import innermost_data
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
-from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.forward_mode.tangents import with_tangents
 from raygrad.autograd.functions.context import CONTEXT_ATTRIBUTES
 from raygrad.autograd.functions.context_state import noted_reference, saved_slots, user_attributes
@@ -43,11 +42,10 @@ from .vjps import (
     at_positions,
     record_backward,
     record_vjp,
-    wanted_inputs,
+    wanted_gradients,
 )
 
 if TYPE_CHECKING:
-    from raygrad.autograd.devices import Device
     from raygrad.workers.code.shipping import Shipped
 
     from ..recording.records import NodeRecord
@@ -298,11 +296,9 @@ class RecordedFunction(FunctionNode):
 
     def record_changed(self, items: Sequence[Data | None], refusal: str) -> Sequence[Data | None]:
         """Record a backward that reads `items`, and what the client has set on the context."""
-        wanted = wanted_inputs(self)
-        metas = [self._inputs[i] for i in wanted]
-        retained = self._retained_context(refusal)
-        results, _ = record_vjp(self, retained, 1, items, self._requiring(), wanted, metas, self.places(wanted), False)
-        return at_positions(wanted, results, len(self._edges))
+        wanted, retained = wanted_gradients(self), self._retained_context(refusal)
+        results, _ = record_vjp(self, retained, 1, items, self._requiring(), wanted, False)
+        return at_positions(wanted.positions, results, len(self._edges))
 
     def _exchange(self) -> None:
         """Let backward read what the data of saved arguments, and of outputs without derivative, were exchanged for."""
@@ -326,11 +322,6 @@ class RecordedFunction(FunctionNode):
         requires = [shift + i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         return requires + [shift + len(self._inputs) + j for j in self._saved_outputs]
 
-    def places(self, wanted: Sequence[int]) -> Sequence[Device]:
-        """Return the devices of the gradients of arguments."""
-        places = self._input_places
-        return [CPU if places is None else places[i] or CPU for i in wanted]
-
     def _differentiably(self, grads: Sequence[Any], refusal: str) -> list[Any]:
         """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
         items: list[Tensor | None] = [*grads]
@@ -342,8 +333,7 @@ class RecordedFunction(FunctionNode):
             items.append(None if value is None else self._output(j, value))
             if value is not None and self._output_tangents is not None:
                 items[-1]._tangents = self._output_tangents[j]  # type: ignore[union-attr]
-        wanted = wanted_inputs(self)
-        metas = [self._inputs[i] for i in wanted]
+        wanted = wanted_gradients(self)
         captured = self._captured_now()
         retained = self._retained_context(refusal)._replace(captured=len(captured))
         count = len(self._edges)
@@ -352,7 +342,7 @@ class RecordedFunction(FunctionNode):
 
         def run(items: list[Tensor | None]) -> list[Any]:
             results = count + len(captured)
-            return RecordedVjp.run(self, retained, 1, items, wanted, metas, self.places(wanted), results)[:count]
+            return RecordedVjp.run(self, retained, 1, items, wanted, results)[:count]
 
         return with_tangents(items, run) if state.forward else run(items)
 

@@ -60,6 +60,15 @@ class RetainedContext(NamedTuple):
     """The leaves that backward meets."""
 
 
+class WantedGradients(NamedTuple):
+    """The inputs whose gradients a vjp is to return."""
+
+    positions: Sequence[int]
+    metas: Sequence[Meta | None]
+    places: Sequence[Device]
+    """Their devices."""
+
+
 class RecordedVjp(Node):
     """A vjp recorded under create_graph: a node of level `depth`, whose own backward records level `depth + 1`."""
 
@@ -67,8 +76,6 @@ class RecordedVjp(Node):
     _retained_context: RetainedContext | None
     _depth: int
     _items: list[Tensor | None]
-    _wanted: list[int]
-    _results: int
     _places: Mapping[int, Device] = MappingProxyType({})
     """Per wanted result, its device."""
 
@@ -85,36 +92,24 @@ class RecordedVjp(Node):
         retained: RetainedContext,
         depth: int,
         items: list[Tensor | None],
-        wanted: list[int],
-        metas: list[Meta | None],
-        places: Sequence[Device],
+        wanted: WantedGradients,
         results: int,
     ) -> list[Any]:
         """Record level `depth` and return its `results` gradients as tensors, the wanted ones with a new node."""
         requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
-        values, flows = record_vjp(
-            base,
-            retained,
-            depth,
-            [None if t is None else base._recorder.inputs.leaf(t) for t in items],
-            requires,
-            wanted,
-            metas,
-            places,
-            True,
-        )
+        data = [None if t is None else base._recorder.inputs.leaf(t) for t in items]
+        values, flows = record_vjp(base, retained, depth, data, requires, wanted, True)
         node = RecordedVjp()
         node._base, node._retained_context, node._depth, node._items = base, retained, depth, items
-        node._wanted, node._results = wanted, results
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
-        node._metas = at_positions(wanted, metas, results)
-        node._places = dict(zip(wanted, places, strict=True))
+        node._metas = at_positions(wanted.positions, wanted.metas, results)
+        node._places = dict(zip(wanted.positions, wanted.places, strict=True))
         node._sequence = next_sequence()
         for item in items:
             if item is not None and type(item._data) is Pending:
                 item._data.record.retained(item._data.index)
         out: list[Any] = [None] * results
-        for number, (position, value) in enumerate(zip(wanted, values, strict=True)):
+        for number, (position, value) in enumerate(zip(wanted.positions, values, strict=True)):
             if value is None:
                 continue
             if ~number in flows:
@@ -139,26 +134,22 @@ class RecordedVjp(Node):
         if self._retained_context is None:
             raise AutogradError(FREED)
         owner = self._base._recorder
-        wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
-        metas = [self._input_metas()[i] for i in wanted]
-        places = [CPU if item is None else item.device for item in [self._items[i] for i in wanted]]
+        positions = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
+        inputs: list[Any] = [self._items[i] for i in positions]
+        wanted = WantedGradients(positions, [(t.shape, t.dtype) for t in inputs], [t.device for t in inputs])
         if create_graph:
             retained = self._retained_context
 
             def run(items: list[Tensor | None]) -> list[Any]:
-                return RecordedVjp.run(
-                    self._base, retained, self._depth + 1, items, wanted, metas, places, len(self._items)
-                )
+                return RecordedVjp.run(self._base, retained, self._depth + 1, items, wanted, len(self._items))
 
             items: list[Tensor | None] = [*grads, *self._items]
             return with_tangents(items, run) if state.forward else run(items)
         data = [*grads, *(None if t is None else owner.inputs.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
-        values, _ = record_vjp(
-            self._base, self._retained_context, self._depth + 1, data, requires, wanted, metas, places, False
-        )
-        return at_positions(wanted, values, len(self._edges))
+        values, _ = record_vjp(self._base, self._retained_context, self._depth + 1, data, requires, wanted, False)
+        return at_positions(positions, values, len(self._edges))
 
 
 class VjpSignature:
@@ -173,9 +164,7 @@ class VjpSignature:
         depth: int,
         items: Sequence[Data | None],
         requires: Sequence[int],
-        wanted: Sequence[int],
-        metas: Sequence[Meta | None],
-        places: Sequence[Device],
+        wanted: WantedGradients,
         differentiate: bool,
         refusal: str,
         names: Sequence[tuple[str, int]] = (),
@@ -185,17 +174,18 @@ class VjpSignature:
         observed = recorder.observed
         self.generation = recorder.observed.generation
         """What had been learned when it was made; see `Observations.generation`."""
-        self.wanted = wanted
-        gradients: Any = zip(metas, places, strict=True)
+        self.wanted = wanted.positions
+        gradients: Any = zip(wanted.metas, wanted.places, strict=True)
         self.outputs = (
             _left_by(recorder, base),
             *[recorder.log.specs.of_meta(meta, place) for meta, place in gradients],
         )
         present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
         casting = capture_modes()
-        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
+        positions = tuple(wanted.positions)
+        key = ("vjp", base._fn, depth, present, tuple(requires), positions, differentiate, base._of_part, casting)
         self.known = known = observed.gradients.get(key)
-        self.assumed = [known is not None and i not in known.undefined for i in range(len(metas))]
+        self.assumed = [known is not None and i not in known.undefined for i in range(len(positions))]
         """Per result, whether it was defined in every earlier run."""
         self.learning = PendingObservation(key, fn=base._fn)
         self.vjp = FunctionVjp(
@@ -205,7 +195,7 @@ class VjpSignature:
             items=len(items),
             arguments=len(base._inputs) + captured,
             results=len(base._metas),
-            wanted=tuple(wanted),
+            wanted=positions,
             requires_grad=tuple(requires),
             differentiated=differentiate,
             refusal=refusal,
@@ -233,9 +223,7 @@ def record_vjp(
     depth: int,
     items: Sequence[Data | None],
     requires: Sequence[int],
-    wanted: Sequence[int],
-    metas: Sequence[Meta | None],
-    places: Sequence[Device],
+    wanted: WantedGradients,
     differentiate: bool,
 ) -> tuple[list[Pending | None], frozenset[int]]:
     """Record level `depth` of a Function's derivatives.
@@ -254,8 +242,6 @@ def record_vjp(
             items,
             requires,
             wanted,
-            metas,
-            places,
             differentiate,
             retained.refusal,
             names,
@@ -310,9 +296,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         # what was freed may run again if it reads nothing that was saved
         shape = None if base._freed else base._shapes.get(key)
         if shape is None or shape.generation != recorder.observed.generation:
-            wanted = wanted_inputs(base)
-            metas = [base._inputs[i] for i in wanted]
-            shape = VjpSignature(base, 1, items, base._requiring(), wanted, metas, base.places(wanted), False, refusal)
+            shape = VjpSignature(base, 1, items, base._requiring(), wanted_gradients(base), False, refusal)
             if not base._freed:
                 base._shapes[key] = shape
         source = recorder.inputs.source
@@ -351,7 +335,8 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
     node.saved_tensors  # noqa: B018 - raises when it was freed, or something saved was changed in place
     shipped = recorder.code.ship(node._function)
     slots = node.unpacked_slots()
-    context = Constant(Context(_without_graph(node, slots)), CONTEXT)
+    packed = Context(node.freed(slots)).packed()  # without tensors of the client's graph: workers get data only
+    context = Constant(Context(Context(packed=packed).live(node._function)), CONTEXT)
     items: list[Data | None] = [*grads]
     saved = {(slot.kind, slot.position): slot for slot in slots if slot is not None and slot.kind is not VALUE}
     for kind, count in ((INPUT, len(node._inputs)), (OUTPUT, len(node._metas))):
@@ -361,18 +346,15 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
                 items.append(None)
             else:
                 items.append(slot.value if kind is OUTPUT else recorder.inputs.leaf(slot.value))
-    wanted = wanted_inputs(node)
+    wanted = wanted_gradients(node)
     with recorder.log.lock:
         sources = [context, *(recorder.inputs.source(item) for item in [*items, *recorder.code.captured(shipped)])]
         leaves = leaf_arguments(node._edges, {i for what, i in saved if what == INPUT})
         reachable = reachable_leaves(
             recorder.inputs, recorder.code.effects(node._function, shipped), shipped.captured, leaves
         )
-        on = node._input_places
-        outputs: Sequence[SpecEntry] = [
-            CONTEXT,
-            *(recorder.log.specs.of_meta(node._inputs[i], CPU if on is None else on[i]) for i in wanted),
-        ]
+        gradients: Any = zip(wanted.metas, wanted.places, strict=True)
+        outputs = [CONTEXT, *[recorder.log.specs.of_meta(meta, place) for meta, place in gradients]]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
         vjp = FunctionVjp(
             *UNPLACED,
@@ -381,7 +363,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             items=len(items),
             arguments=len(node._inputs),
             results=len(node._metas),
-            wanted=tuple(wanted),
+            wanted=tuple(wanted.positions),
             requires_grad=requires,
             differentiated=False,
             refusal="",
@@ -394,28 +376,23 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             casting=capture_modes(),
         )
         made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
-    values = [made.output(number, None) for number in range(1, 1 + len(wanted))]
-    return at_positions(wanted, values, len(node._edges))
+    values = [made.output(number, None) for number in range(1, 1 + len(wanted.positions))]
+    return at_positions(wanted.positions, values, len(node._edges))
 
 
-def wanted_inputs(node: FunctionNode) -> list[int]:
-    """Return the inputs of a Function whose gradient the pass needs (CX-18)."""
-    needed = node._needed
-    return [
+def wanted_gradients(node: FunctionNode) -> WantedGradients:
+    """Return the inputs of a Function whose gradients the pass needs (CX-18)."""
+    needed, places = node._needed, node._input_places
+    wanted = [
         i
         for i, edge in enumerate(node._edges)
         if edge is not None and edge[0] is not None and (needed is None or needed[i])
     ]
+    on = [CPU if places is None else places[i] or CPU for i in wanted]
+    return WantedGradients(wanted, [node._inputs[i] for i in wanted], on)
 
 
 def at_positions(positions: Sequence[int], values: Sequence[T], count: int) -> list[T | None]:
     """Return `count` entries: the values at their positions, None elsewhere."""
     found = dict(zip(positions, values, strict=True))
     return [found.get(position) for position in range(count)]
-
-
-def _without_graph(node: Any, slots: Any) -> FunctionNode:
-    """Return a copy of an eager context that saved `slots` and holds no tensors of the client's graph: workers get data
-    only."""
-    packed = Context(node.freed(slots)).packed()
-    return Context(packed=packed).live(node._function)
