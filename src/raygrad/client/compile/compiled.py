@@ -10,7 +10,7 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from raygrad.autograd.core import dtypes
 from raygrad.autograd.core.modes import state
@@ -28,6 +28,7 @@ from .tracing import Trace
 
 if TYPE_CHECKING:
     from raygrad.workers.code.captured_state import CapturedState
+    from raygrad.workers.code.shipping import Shipped
 
     from ..session.execution import SessionExecution
     from ..session.recorder import SessionRecorder
@@ -45,14 +46,13 @@ WARN_AFTER: Final = 16
 """Consecutive calls that were recorded, after which the user is warned that compiling does not help."""
 
 
-class _Recording:
+class _Recording(NamedTuple):
     """A call that can be replayed, and what has to hold for that."""
 
-    def __init__(self, replay: Replay, captured: CapturedState, trace: Trace, generation: int) -> None:
-        self.replay = replay
-        self.captured = captured
-        self.code = list(trace.code.values())
-        self.generation = generation
+    replay: Replay
+    captured: CapturedState
+    code: Sequence[Shipped]
+    generation: int
 
 
 class CompiledFunction(Generic[P, R]):
@@ -112,7 +112,8 @@ class CompiledFunction(Generic[P, R]):
             leaves, structure = flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             known = {id(tensor): self._inputs.leaf(tensor) for tensor in tensors}
-            key = (structure, log.pin, _modes(), tuple(_identities(leaves, known)))
+            modes = (here.grad, here.inference, here.saving, here.anomaly is not None, capture_modes())
+            key = (structure, log.pin, modes, dtypes.get_default_dtype(), tuple(_identities(leaves, known)))
             found = self._kinds.pop(key, None)
             if found is None:
                 found = []
@@ -227,7 +228,7 @@ class CompiledFunction(Generic[P, R]):
             self.reason = trace.interrupted
             trace.forget()
         else:
-            found.insert(0, _Recording(replay, captured, trace, generation))
+            found.insert(0, _Recording(replay, captured, list(trace.code.values()), generation))
             del found[MAX_RECORDINGS_PER_KIND:]
             replay.forget()
         del result, replay
@@ -243,19 +244,6 @@ class CompiledFunction(Generic[P, R]):
         return plain
 
 
-def _modes() -> Any:
-    """Return what of this thread's state decides what is recorded."""
-    here = state.here
-    return (
-        here.grad,
-        here.inference,
-        here.saving,
-        here.anomaly is not None,
-        capture_modes(),
-        dtypes.get_default_dtype(),
-    )
-
-
 def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
     """Return what tells arguments from others for which something else would be recorded.
 
@@ -266,11 +254,10 @@ def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
     found: list[Any] = []
     for position, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
-            hooks: list[Any] = []
-            for one in (leaf._hooks, leaf._after_accumulation):
-                hooks.extend(() if one is None else one.values())
+            several = [one for one in (leaf._hooks, leaf._after_accumulation) if one is not None]
+            hooks = tuple([hook for one in several for hook in one.values()])
             alias = first.setdefault(id(leaf), position)
-            found.append((known[id(leaf)].spec, leaf._requires_grad, leaf._grad is None, alias, tuple(hooks)))
+            found.append((known[id(leaf)].spec, leaf._requires_grad, leaf._grad is None, alias, hooks))
             continue
         kind = cast("type[Any]", type(leaf))
         try:

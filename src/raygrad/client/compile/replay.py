@@ -42,7 +42,7 @@ class _GraphOutput(NamedTuple):
     """A value that the graph makes."""
 
     maker: int
-    """Of `Replay._makers`."""
+    """The key of its record in `Replay._makers`."""
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     defined: bool | None
     assumed: bool
@@ -52,7 +52,7 @@ class _NewTensor(NamedTuple):
     """A new tensor around a value."""
 
     number: int
-    """Equal numbers are one tensor."""
+    """The id of the tensor that the call made: equal numbers are one tensor."""
     value: Any
 
 
@@ -107,12 +107,8 @@ class Replay:
         """
         self._trace = trace
         self._inputs = inputs
-        self._requests = requests
-        self._numbers: dict[int, int] = {}
-        """By id of a tensor that the call made, its number."""
-        self._records = list(inputs.log.records)
-        self._makers: list[NodeRecord] = []
-        self._maker_of: dict[int, int] = {}
+        self._makers: dict[int, NodeRecord] = {}
+        """By the id that each had in the call, the records that make its results and variables."""
         self._tensors: list[Tensor] = []
         self._written: list[Root] = []
         """The roots that are changed in place."""
@@ -125,25 +121,26 @@ class Replay:
             for root in trace.roots.values()
             if root.initial is not None and (moved := root.initial.counter()[0] - root.version)
         ]
-        self._build()
+        self._build(requests)
 
     # ---- made once --------------------------------------------------------------------------------------------------
 
-    def _build(self) -> None:
-        records, live = self._records, [record.live for record in self._records]
+    def _build(self, requests: Mapping[str, ResourceRequest]) -> None:
+        records = list(self._inputs.log.records)
+        live = [record.live for record in records]
         returned = self._wanted(self._results)
         wanted = self._wanted([one for rebinding in self._rebindings for one in (rebinding.value, rebinding.first)])
         unread: dict[int, int] = {}
-        for maker in self._makers:
+        for key, maker in self._makers.items():
             for index, entry in enumerate(maker.outputs):
-                if entry.bytes > MAX_INLINED_BYTES and not returned.get(id(maker), 0) >> index & 1:
-                    unread[id(maker)] = unread.get(id(maker), 0) | 1 << index
-            wanted[id(maker)] = wanted.get(id(maker), 0) | returned.get(id(maker), 0)
+                if entry.bytes > MAX_INLINED_BYTES and not returned.get(key, 0) >> index & 1:
+                    unread[key] = unread.get(key, 0) | 1 << index
+            wanted[key] = wanted.get(key, 0) | returned.get(key, 0)
         try:
             for record in records:
                 record.live = wanted.get(id(record), 0)
             needed = needed_records(records, next(_stamps))
-            built = build(-1, needed, self._requests if needed else {}, unread=unread)
+            built = build(-1, needed, requests if needed else {}, unread=unread)
         finally:
             for record, before in zip(records, live, strict=True):
                 record.live = before
@@ -152,8 +149,7 @@ class Replay:
         self.stories = {index: record.story for index, record in enumerate(needed) if record.story}
         self.learns = {index: record for index, record in enumerate(needed) if record.learn is not None}
         self._sources = [self._source(source) for source in built.sources]
-        self._bases = [maker.base for maker in self._makers]
-        self._records = []
+        self._bases = {key: maker.base for key, maker in self._makers.items()}
 
     def _wanted(self, named: Sequence[Any]) -> dict[int, int]:
         """Return, by id of a record, a bit per output that is among the values named."""
@@ -161,8 +157,7 @@ class Replay:
         for what in named:
             output = what.value if type(what) is _NewTensor else what
             if type(output) is _GraphOutput:
-                maker = self._makers[output.maker]
-                wanted[id(maker)] = wanted.get(id(maker), 0) | 1 << output.index
+                wanted[output.maker] = wanted.get(output.maker, 0) | 1 << output.index
         return wanted
 
     def _source(self, source: Any) -> Any:
@@ -202,7 +197,7 @@ class Replay:
         if root is not None:
             return root
         self._tensors.append(tensor)  # so that its id stays its own
-        return _NewTensor(self._numbers.setdefault(id(tensor), len(self._numbers)), self._value(value_of(tensor)))
+        return _NewTensor(id(tensor), self._value(value_of(tensor)))
 
     def _value(self, data: Any) -> Any:
         """Return how a value is named."""
@@ -220,11 +215,8 @@ class Replay:
                 "arguments, variables or attributes"
             )
             return None
-        maker = self._maker_of.get(id(record))
-        if maker is None:
-            maker = self._maker_of[id(record)] = len(self._makers)
-            self._makers.append(record)
-        return _GraphOutput(maker, data.index, data.defined, data.assumed)
+        self._makers[id(record)] = record
+        return _GraphOutput(id(record), data.index, data.defined, data.assumed)
 
     def _rebinding(self, write: Write) -> _VariableRebinding | None:
         rebinding, attribute, old, new = write
@@ -250,7 +242,8 @@ class Replay:
         """Let go of what only the call itself needed."""
         self._trace.forget()
         self._tensors.clear()
-        self._makers = [NodeRecord(self._inputs.log, m.work, (), m.outputs, m.site) for m in self._makers]
+        log = self._inputs.log
+        self._makers = {key: NodeRecord(log, m.work, (), m.outputs, m.site) for key, m in self._makers.items()}
 
     def leaves(self, args: Sequence[Tensor], known: dict[int, Pending]) -> Leaves | None:
         """Return what each root is in this call; None if roots are not as they were."""
@@ -301,11 +294,10 @@ class Replay:
         self, number: int, leaves: Leaves, args: Sequence[Tensor], draws: list[Any]
     ) -> tuple[list[NodeRecord], Any]:
         """Rebind the variables to outputs of run `number`; return the records of these, and the function's result."""
-        makers: list[NodeRecord] = []
-        for like, base in zip(self._makers, self._bases, strict=True):
-            made = NodeRecord(self._inputs.log, like.work, (), like.outputs, like.site)
-            made.run, made.base = number, base
-            makers.append(made)
+        makers: dict[int, NodeRecord] = {}
+        for key, like in self._makers.items():
+            made = makers[key] = NodeRecord(self._inputs.log, like.work, (), like.outputs, like.site)
+            made.run, made.base = number, self._bases[key]
         outputs: dict[tuple[int, int], Pending] = {}
         fresh: dict[int, Tensor] = {}
 
@@ -342,7 +334,7 @@ class Replay:
         for changed, by in moved:
             for _ in range(by if changed is not None else 0):
                 bump(cast(Tensor, changed).counter())
-        return makers, unflatten(self._structure, results)
+        return list(makers.values()), unflatten(self._structure, results)
 
 
 Leaves: TypeAlias = "dict[Root, Pending]"
