@@ -132,7 +132,7 @@ class Watched:
     def wait(self) -> None:
         """Submit what is left, and wait for all; errors that were not raised are the program's own."""
         with contextlib.suppress(Exception):
-            self._session._submit()
+            self._session._submitter.submit()
         with contextlib.suppress(Exception):
             self._session._waiter.wait_for_everything()
 

@@ -806,7 +806,7 @@ def test_view_of_what_only_a_hidden_attribute_has_is_changed_at_each_call(sessio
     step = session.compile(run)
     assert [step().tolist() for _ in range(2)] == [[2.0, 3.0, 4.0]] * 2
     hidden.values = hidden.values * 10.0
-    session._submit()
+    session._submitter.submit()
     assert step().tolist() == [11.0, 21.0, 31.0]
     assert step.replayed in (0, 1)
 

@@ -40,7 +40,7 @@ def test_a_class_that_is_patched_is_looked_up_anew(session: Any) -> None:
     for effects, times in ((False, 1), (False, 1), (True, 2), (False, 2)):  # the first time it runs to be resolved
         Noisy.effects = effects
         Noisy.apply(x)
-        session._submit()
+        session._submitter.submit()
         session._waiter.wait_for_everything()
         assert len(seen) == times
 
