@@ -84,8 +84,8 @@ class CallSignature:
         tensors = [i for i, flag in enumerate(flags) if flag >= 0]
         self.saved = tensors if signature.saved_inputs is None else [i for i in signature.saved_inputs if flags[i] >= 0]
         """The arguments that may have been saved."""
-        self.plain = not any(signature.origins) and not signature.fixed and max(signature.twins, default=-1) < 0
-        self.plain = self.plain and all(entry.dtype is not None for entry in signature.outputs)
+        own = not any(signature.origins) and not signature.fixed and max(signature.twins, default=-1) < 0
+        self.plain = own and all(entry.dtype is not None for entry in signature.outputs)
         """Every output is a new tensor."""
 
     def serves(self, cls: type[Function], signature: FunctionSignature | None) -> bool:

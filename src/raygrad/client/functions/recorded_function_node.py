@@ -232,10 +232,7 @@ class RecordedFunction(FunctionNode):
 
     def discard_saved(self, repetition: RegionRematerialisation) -> None:
         """Keep nothing of what was saved, and no versions of it: it will be made again."""
-        own = self.__dict__
-        own["_repetition"], own["_context"] = repetition, None
-        own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
-        own["_versions"] = []
+        self.__dict__.update(_NOTHING_SAVED, _repetition=repetition, _context=None, _versions=[])
 
     def _live_context(self) -> FunctionNode | None:
         """Wait for the context and return it as a node of its own."""
@@ -259,12 +256,10 @@ class RecordedFunction(FunctionNode):
     # ---- the node ---------------------------------------------------------------------------------------------------
 
     def _release(self) -> None:
-        own = self.__dict__
-        own["_freed"] = True
+        self.__dict__["_freed"] = True
         if self._saves:
-            own["_context"] = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
-            own["_repetition"] = None
-            own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
+            context = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
+            self.__dict__.update(_NOTHING_SAVED, _context=context, _repetition=None)
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if state.here.batches:
@@ -324,10 +319,9 @@ class RecordedFunction(FunctionNode):
 
     def _differentiably(self, grads: Sequence[Any], refusal: str) -> list[Any]:
         """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
-        items: list[Tensor | None] = [*grads]
-        for i in range(len(self._inputs)):
-            value = self._saved_inputs.get(i)
-            items.append(None if value is None else self._argument(i, value))
+        saved = [self._saved_inputs.get(i) for i in range(len(self._inputs))]
+        arguments = [None if value is None else self._argument(i, value) for i, value in enumerate(saved)]
+        items: list[Tensor | None] = [*grads, *arguments]
         for j in range(len(self._metas)):
             value = self._saved_outputs.get(j)
             items.append(None if value is None else self._output(j, value))
@@ -456,6 +450,7 @@ _TRAVELLING: Final = frozenset(("needs_input_grad", "materialize_grads"))
 
 _NONE: Final[dict[Any, Any]] = {}
 """Of what is gone; never written to."""
+_NOTHING_SAVED: Final = {"_saved_inputs": _NONE, "_saved_outputs": _NONE, "_tensors": _NONE}
 
 _node_classes: dict[type[Function], type[RecordedFunction]] = {}
 
