@@ -12,9 +12,14 @@ from typing import Any, cast
 import numpy as np
 
 from raygrad.autograd.core.dtypes import float64
-from raygrad.autograd.dispatch.autocast import autocast as autocast
-from raygrad.autograd.dispatch.autocast import check_is_text, get_autocast_dtype, is_autocast_enabled, known_dtype
-from raygrad.autograd.dispatch.autocast import is_autocast_available as is_autocast_available
+from raygrad.autograd.dispatch.autocast import (
+    autocast,
+    check_is_text,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_enabled,
+    known_dtype,
+)
 from raygrad.autograd.functions.context import FunctionNode
 from raygrad.autograd.functions.function_traits import NOTE
 from raygrad.autograd.tensor.tensor import Tensor

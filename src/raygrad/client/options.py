@@ -82,7 +82,7 @@ def seconds(where: str, value: Any, *, zero: bool = False) -> float | None:
     return number
 
 
-def address(value: Any) -> str:
+def checked_address(value: Any) -> str:
     """Return an address."""
     known = "'local' (this process), 'ray' (the running Ray, or a new one) or 'ray:HOST:PORT'"
     if not isinstance(value, str):
@@ -98,7 +98,7 @@ def address(value: Any) -> str:
     return value
 
 
-def path(where: str, value: Any) -> str:
+def path_of(where: str, value: Any) -> str:
     """Return the path of a file."""
     if not isinstance(value, str | os.PathLike) or isinstance(value, bytes):
         raise TypeError(f"{where} takes the path of a file, got {shown(value)}")

@@ -17,8 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from raygrad.interop import jax as jax
-    from raygrad.interop import torch as torch
+    from raygrad.interop import jax, torch
 
 __all__ = ["jax", "torch"]
 

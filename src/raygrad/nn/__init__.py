@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import functional as functional
-from . import utils as utils
+from . import functional, utils
 
 __all__ = ["functional", "utils"]
 

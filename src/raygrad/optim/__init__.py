@@ -9,16 +9,23 @@ parameters and the optimiser's state become pending values, stay on the workers,
 did not fail (H8).
 """
 
-from . import lr_scheduler as lr_scheduler
-from .adagrad import Adadelta as Adadelta
-from .adagrad import Adagrad as Adagrad
-from .adam import Adam as Adam
-from .adam import Adamax as Adamax
-from .adam import AdamW as AdamW
-from .adam import NAdam as NAdam
-from .adam import RAdam as RAdam
-from .optimizer import Optimizer as Optimizer
-from .rmsprop import RMSprop as RMSprop
-from .sgd import SGD as SGD
+from . import lr_scheduler
+from .adagrad import Adadelta, Adagrad
+from .adam import Adam, Adamax, AdamW, NAdam, RAdam
+from .optimizer import Optimizer
+from .rmsprop import RMSprop
+from .sgd import SGD
 
-__all__ = "SGD Adadelta Adagrad Adam AdamW Adamax NAdam Optimizer RAdam RMSprop lr_scheduler".split()  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "lr_scheduler",
+]

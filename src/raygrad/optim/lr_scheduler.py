@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
-from .lr_base import LRScheduler as LRScheduler
-from .lr_base import per_group
-from .lr_cycle import OneCycleLR as OneCycleLR
-from .lr_plateau import ReduceLROnPlateau as ReduceLROnPlateau
+from .lr_base import LRScheduler, per_group
+from .lr_cycle import OneCycleLR
+from .lr_plateau import ReduceLROnPlateau
 from .optimizer import Optimizer
 
 __all__ = [

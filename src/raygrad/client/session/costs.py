@@ -17,7 +17,7 @@ from raygrad.errors import CostsError
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 
-from ..options import path as path_of
+from ..options import path_of
 
 if TYPE_CHECKING:
     from raygrad.scheduler.model.plan import Cluster

@@ -29,8 +29,19 @@ from ..compile.compiled import CompiledFunction
 from ..functions.observations import Observations
 from ..functions.saved_policy import WORKER, checked_policy
 from ..functions.user_code import UserCode
-from ..options import MOST_THREADS, MOST_WORKERS, all_tensors, array_of, flag, named, path, seconds, shown, whole
-from ..options import address as checked_address
+from ..options import (
+    MOST_THREADS,
+    MOST_WORKERS,
+    all_tensors,
+    array_of,
+    checked_address,
+    flag,
+    named,
+    path_of,
+    seconds,
+    shown,
+    whole,
+)
 from ..recording.garbage_collection import GarbageCollectorTuning
 from ..recording.held_records import HeldRecords
 from ..recording.record_inputs import InputRecorder
@@ -120,7 +131,7 @@ class Session:
         seed = whole("Session(seed=...)", seed)
         timeout = seconds("Session(timeout=...)", timeout)
         blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
-        costs = None if costs is None else path("Session(costs=...)", costs)
+        costs = None if costs is None else path_of("Session(costs=...)", costs)
         self.address = address
         self.saved = checked_policy(saved, "saved")
         measured = MeasuredCosts()

@@ -16,8 +16,7 @@ from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 
-from ..options import path as path_of
-from ..options import seconds
+from ..options import path_of, seconds
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.graph import Graph

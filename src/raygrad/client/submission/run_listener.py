@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.devices.serving import CPU
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import ObservedGradients
-from raygrad.proto.ir.program import Learned
-from raygrad.proto.ir.program import Record as RunRecord
+from raygrad.proto.ir.program import Learned, Record
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpickle_value
@@ -22,8 +21,7 @@ from raygrad.workers.executors.driver import LostWorker
 from raygrad.workers.interpreter.derivatives import CHANGES, CONDUCT
 
 from ..functions.call_signature import context_of
-from ..functions.observed_signature import PendingObservation, outputs_text
-from ..functions.observed_signature import signature_of_run as shown_by
+from ..functions.observed_signature import PendingObservation, outputs_text, signature_of_run
 from ..recording.records import NodeRecord, SpecEntry
 
 if TYPE_CHECKING:
@@ -97,7 +95,7 @@ class RunListener:
         learning.learned = learned
         if learning.declared is None:
             return
-        found = shown_by(self._specs, learned)
+        found = signature_of_run(self._specs, learned)
         said = [_output_facts(entry) for entry in learning.declared.outputs]
         was = [_output_facts(entry) for entry in found.outputs]
         if said == was and learning.declared.fixed == found.fixed:
@@ -142,7 +140,7 @@ class RunListener:
             self._costs.finished(found, self._executor.cluster, self._executor.host)
         self._table.finish(run)
 
-    def failed(self, run: int, record: RunRecord | None, reason: str, lost: LostWorker | None = None) -> None:
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
         self._warnings.forget(run)
         self._failures.report(run, record, reason, lost)
