@@ -165,9 +165,7 @@ class ForeignFunction(Function):
     def forward(ctx: Any, code: bytes, *tensors: Tensor) -> tuple[Any, ...]:
         """Run the code, or a derivative of it, on tensors; the last output is the structure of the others."""
         cls: type[ForeignFunction] = ctx._function
-        needs: tuple[int, ...] = ()
-        if ctx.requires_grad:
-            needs = tuple([i for i, wanted in enumerate(ctx.needs_input_grad[1:]) if wanted])
+        needs = tuple([i for i, wanted in enumerate(ctx.needs_input_grad[1:]) if wanted and ctx.requires_grad])
         ran = cls.runtime().run(decoded(code), [_array(tensor) for tensor in tensors], needs)
         outputs = [Tensor.made(array) for array in ran.arrays]
         ctx.set_materialize_grads(False)
@@ -187,9 +185,8 @@ class ForeignFunction(Function):
         cls: type[ForeignFunction] = ctx._function
         cotangents = grads[:-1]
         wanted = [i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
-        out: list[Any] = [None] * (1 + len(tensors))
         if not wanted or all(grad is None for grad in cotangents):
-            return tuple(out)
+            return (None,) * (1 + len(tensors))
         if state.here.grad:
             given = [grad is not None for grad in cotangents]
             call = decoded(ctx.code).above(DerivativeKind.VJP, len(tensors), wanted, given)
@@ -197,9 +194,8 @@ class ForeignFunction(Function):
         else:
             arrays = [None if grad is None else _array(grad) for grad in cotangents]
             found = cls._pulled_back(ctx, tensors, wanted, arrays)
-        for position, gradient in zip(wanted, found, strict=True):
-            out[1 + position] = gradient
-        return tuple(out)
+        gradients = dict(zip(wanted, found, strict=True))
+        return (None, *[gradients.get(position) for position in range(len(tensors))])
 
     @classmethod
     def _pulled_back(

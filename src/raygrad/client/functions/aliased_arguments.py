@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.functions.function_traits import may_mark
 from raygrad.autograd.mutation.view_replay import is_sure
 from raygrad.autograd.storage.strides import geometry_in_owner
@@ -33,13 +32,6 @@ class AliasedArguments(NamedTuple):
     """By the position of an argument, the owner of its memory, which other arguments look at, too."""
     where: tuple[Any, ...]
     """See `workers.interpreter.arguments.Where`."""
-
-    def read(self, inputs: InputRecorder, arguments: Sequence[Pending | None]) -> list[Pending | None]:
-        """Return, per argument, what is read where only `arguments` would be."""
-        read = list(arguments)
-        for position, owner in self.owners.items():
-            read[position] = inputs.leaf(owner)
-        return read
 
     def save(self, inputs: InputRecorder, node: RecordedFunction, args: Sequence[Any]) -> None:
         """Let the node of the application keep of these what they have become: eagerly what is saved is their memory,

@@ -220,12 +220,12 @@ class _FunctionCallInProgress:
         shared = find_aliased(self.args)
         if shared is None:
             return False
-        recorder, sources = self.recorder, self.sources
-        self.shared, self.read = shared, shared.read(recorder.inputs, self.inputs)
+        inputs = self.recorder.inputs
+        self.shared, self.read = shared, list(self.inputs)
         self.where = (*self.where, shared.where)
-        for position, value in enumerate(self.read):
-            if value is not None:
-                sources[position] = recorder.inputs.source(value)
+        for position, owner in shared.owners.items():
+            value = self.read[position] = inputs.leaf(owner)
+            self.sources[position] = inputs.source(value)
         return True
 
     def predicted(self, signature: FunctionSignature | None) -> CallSignature | None:
