@@ -856,3 +856,28 @@ def test_what_user_code_reads_is_watched_where_the_function_does_not_reach_that_
 
 HIDDEN: dict[str, Any] = {}
 """What is found here by its name alone."""
+
+
+def test_a_call_under_another_default_dtype_is_recorded_anew() -> None:
+    before = rg.get_default_dtype()
+    with rg.Session() as session:
+        scaled = session.compile(lambda x: x * 1.5)
+        assert scaled(rg.tensor([1, 2])).dtype == rg.float32
+        rg.set_default_dtype(rg.float64)
+        try:
+            assert scaled(rg.tensor([1, 2])).dtype == rg.float64
+        finally:
+            rg.set_default_dtype(before)
+
+
+def test_a_recording_for_leaves_does_not_serve_tensors_with_a_history() -> None:
+    def step(x: Any) -> None:
+        (x * 2).sum().backward()
+
+    with rg.Session() as session:
+        compiled = session.compile(step)
+        leaf, other = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+        for _ in range(3):
+            compiled(leaf)
+        with pytest.raises(SessionError):
+            compiled(other * 3)

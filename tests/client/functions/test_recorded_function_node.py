@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -191,3 +192,46 @@ def test_a_retained_region_is_passed_as_often_as_is_asked_for(strict: bool) -> N
     expected = run()
     with rg.Session(workers=2, strict=strict):
         assert run() == expected
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
+def test_a_backward_reads_the_tensor_to_which_a_variable_was_rebound_since(inside: bool) -> None:
+    weight = rg.full((2,), 2.0)
+
+    class Weighted(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * weight
+
+    with rg.Session() if inside else nullcontext():
+        for value in (20.0, 30.0):
+            x = rg.ones(2, requires_grad=True)
+            y = Weighted.apply(x)
+            weight = rg.full((2,), value)
+            y.sum().backward()
+            assert x.grad is not None
+            assert x.grad.tolist() == [value, value]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
+def test_cx_18_what_forward_set_as_needs_input_grad_is_what_backward_reads(inside: bool) -> None:
+    class Decides(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.needs_input_grad = (False, True)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return (grad * 5 if ctx.needs_input_grad[0] else None), grad * 7
+
+    with rg.Session() if inside else nullcontext():
+        x, y = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+        Decides.apply(x, y).sum().backward()
+        assert x.grad is None
+        assert y.grad is not None
+        assert y.grad.tolist() == [7.0, 7.0]
