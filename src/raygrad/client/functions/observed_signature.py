@@ -112,8 +112,9 @@ def declared_signature(specs: SpecTable, cls: Any, args: tuple[Any, ...]) -> Fun
             f"for {cls.__name__}.apply at {user_site()} it returned {said!r}"
         ) from error
     outputs, count = tuple(entries), len(entries)
-    made = FunctionSignature(None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count)
-    return made._replace(fixed=fixed) if fixed else made
+    return FunctionSignature(
+        None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count, fixed=fixed
+    )
 
 
 def outputs_text(known: FunctionSignature) -> str:
