@@ -93,7 +93,7 @@ def decoded(data: bytes) -> ForeignCall:
 
 
 class CallCache(Generic[T]):
-    """What follows from calls, made once for each; forgotten when there is too much of it."""
+    """What follows from calls or from their code, made once for each; forgotten when there is too much of it."""
 
     def __init__(self, most: int) -> None:
         self._most = most

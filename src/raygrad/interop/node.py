@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, NamedTuple, cast
@@ -38,7 +37,7 @@ from .calls import (
 )
 
 RUNTIMES_KEPT: Final = 256
-"""Opened runtimes cached per process, the most recent ones."""
+"""Opened runtimes cached per process."""
 
 Array = np.ndarray[Any, Any]
 
@@ -125,15 +124,8 @@ class ForeignFunction(Function):
     @classmethod
     def runtime(cls) -> Runtime:
         """Return the runtime of the code, opened once per process."""
-        found = _opened.get(cls.key)
-        if found is None:
-            with _lock:
-                found = _opened.get(cls.key)
-                if found is None:
-                    found = _opened[cls.key] = cls.open_payload(cls.payload)
-                    if len(_opened) > RUNTIMES_KEPT:
-                        _opened.popitem(last=False)
-        return found
+        with _lock:
+            return _opened.get(cls.key, lambda: cls.open_payload(cls.payload))
 
     @classmethod
     def infer(cls, code: bytes, *specs: Any) -> Any:
@@ -223,7 +215,7 @@ class ForeignFunction(Function):
 
 
 _lock = threading.RLock()
-_opened: OrderedDict[str, Runtime] = OrderedDict()
+_opened: Final = CallCache[Runtime](RUNTIMES_KEPT)
 
 
 def _array(tensor: Tensor) -> Array:

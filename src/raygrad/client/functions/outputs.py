@@ -57,7 +57,7 @@ def wrap_outputs(
         recorder: the session's.
         cls: the Function.
         record: the recorded application.
-        known: what runs showed of the Function.
+        signature: what runs showed of the Function.
         args: what apply was given.
         inputs: per argument, its pending value; None for what is no tensor.
         values: per output, its pending value.

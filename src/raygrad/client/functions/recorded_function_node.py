@@ -87,14 +87,14 @@ class RecordedFunction(FunctionNode):
     _versions: list[tuple[int, bool, list[int], int]]
     """Of saved arguments and (True) outputs, the position, the version counter and the version when it was saved."""
     _unchecked: frozenset[tuple[int, bool]]
-    """As `Known.unchecked`."""
+    """As `FunctionSignature.unchecked`."""
     _unseen: Any = None
     """The key under which the first run will show what forward saves, where so far only `infer` declared outputs."""
     _shapes: dict[Any, VjpSignature]
     """How its backward was recorded before, there or for a Function applied alike."""
     _saves: bool
     _attributes_kind: int
-    """As `Known.attributes`."""
+    """As `FunctionSignature.attributes`."""
     _pinned: bool
     _freed: bool = False
     _taken: bool = False

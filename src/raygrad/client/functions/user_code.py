@@ -39,13 +39,14 @@ class UserCode:
     def ship(self, obj: Any) -> Shipped:
         """Return user code with its fingerprint, taken anew when something that it reads has changed, and with what it
         captures (H16, H17)."""
-        found = self._shipped.get(obj) if _hashable(obj) else None
+        hashable = type(obj).__hash__ is not None
+        found = self._shipped.get(obj) if hashable else None
         if found is None or not found.guard.holds():
             by_reference = self._inputs.by_reference
             found = ship(obj, in_process=by_reference)
             if not by_reference:
                 found = with_registrations(found)
-            if _hashable(obj):
+            if hashable:
                 self._shipped[obj] = found
             if isinstance(obj, type):
                 needs = requested_by(obj)
@@ -57,7 +58,7 @@ class UserCode:
         return found
 
     def forget(self) -> None:
-        """Take fingerprints out_of_place from here on: a submission has been made."""
+        """Take fingerprints again from here on: a submission has been made."""
         self._shipped.clear()
 
     def effects(self, obj: Any, shipped: Shipped, objects: Sequence[Any] = ()) -> int:
@@ -81,7 +82,3 @@ class UserCode:
             if self._log.trace is not None:
                 self._log.trace.copied(one, values[-1])
         return values
-
-
-def _hashable(obj: Any) -> bool:
-    return type(obj).__hash__ is not None
