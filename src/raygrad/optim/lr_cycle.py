@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from .lr_base import LRScheduler, per_group
 from .optimizer import Optimizer
-
-
-class _Phase(NamedTuple):
-    """A phase of the cycle: its last step, and the start and end of rate and momentum."""
-
-    end: float
-    rate: tuple[str, str]
-    momentum: tuple[str, str]
 
 
 class OneCycleLR(LRScheduler):
@@ -66,14 +58,15 @@ class OneCycleLR(LRScheduler):
         end_of_rise = float(pct_start * self.total_steps) - 1
         up, down = ("initial_lr", "max_lr"), ("max_lr", "initial_lr")
         rising, falling = ("base_momentum", "max_momentum"), ("max_momentum", "base_momentum")
-        self._schedule_phases = [_Phase(end_of_rise, up, falling)]
+        self._schedule_phases = [(end_of_rise, up, falling)]
+        """Per phase, its last step, and the start and end of rate and momentum."""
         if three_phase:
             self._schedule_phases += [
-                _Phase(float(2 * pct_start * self.total_steps) - 2, down, rising),
-                _Phase(self.total_steps - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum")),
+                (float(2 * pct_start * self.total_steps) - 2, down, rising),
+                (self.total_steps - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum")),
             ]
         else:
-            self._schedule_phases.append(_Phase(self.total_steps - 1, ("max_lr", "min_lr"), rising))
+            self._schedule_phases.append((self.total_steps - 1, ("max_lr", "min_lr"), rising))
         highest = per_group("max_lr", max_lr, optimizer)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, highest, strict=True):

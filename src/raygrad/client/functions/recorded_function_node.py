@@ -231,7 +231,7 @@ class RecordedFunction(FunctionNode):
                 own["_saved_inputs"], own["_tensors"] = kept
 
     def discard_saved(self, repetition: RegionRematerialisation) -> None:
-        """Keep nothing of what was saved, and no versions of it: it will be made again."""
+        """Keep nothing of what was saved, and no versions of it: it will be rematerialised."""
         self.__dict__.update(_NOTHING_SAVED, _repetition=repetition, _context=None, _versions=[])
 
     def _live_context(self) -> FunctionNode | None:

@@ -84,7 +84,7 @@ def policy_of(cls: type[Any], session_policy: str) -> str:
 
 
 class Rematerialised(NamedTuple):
-    """What an application keeps for its backward, made again."""
+    """What an application keeps for its backward, rematerialised."""
 
     context: Pending
     outputs: dict[int, Pending]
@@ -94,7 +94,7 @@ class Rematerialised(NamedTuple):
 
 
 class RegionRematerialisation(NamedTuple):
-    """An application inside a checkpointed region: all that it kept is made again with the region."""
+    """An application inside a checkpointed region: all that it kept is rematerialised with the region."""
 
     again: Callable[[Sequence[Data | None]], RecordedFunction]
     """Return the same application in a second run of the region, once some gradients are there."""
