@@ -46,22 +46,20 @@ class Recorder:
         self.nodes: list[Node] = []
 
     def op(self, fn: str, *inputs: int) -> int:
-        self.nodes.append(OpCall(inputs, (ARRAY,), -1, UNDEFINED, fn=fn, params=()))
-        self.values += 1
-        return self.values - 1
+        return self._add(OpCall(inputs, (ARRAY,), -1, UNDEFINED, fn=fn, params=()))
 
     def vjp(self, fn: str, residual: int, cotangent: int) -> int:
         common = ((residual, cotangent), (ARRAY,), -1, UNDEFINED)
-        self.nodes.append(OpVjp(*common, fn=fn, params=(), wanted=(1,), operand_specs=(ARRAY,), result_specs=(ARRAY,)))
-        self.values += 1
-        return self.values - 1
+        return self._add(OpVjp(*common, fn=fn, params=(), wanted=(1,), operand_specs=(ARRAY,), result_specs=(ARRAY,)))
 
     def function(self, fn: str, *inputs: int) -> tuple[int, int]:
         """Return the context and the output."""
-        common = (inputs, (CONTEXT, ARRAY), -1, UNDEFINED)
-        self.nodes.append(
+        output = self._add(
             FunctionCall(
-                *common,
+                inputs,
+                (CONTEXT, ARRAY),
+                -1,
+                UNDEFINED,
                 fn="@" + fn,
                 requires_grad=(1,) * len(inputs),
                 recorded=True,
@@ -74,14 +72,15 @@ class Recorder:
                 casting=(),
             )
         )
-        self.values += 2
-        return self.values - 2, self.values - 1
+        return output - 1, output
 
     def function_vjp(self, fn: str, context: int, cotangent: int) -> int:
-        common = ((context, cotangent, UNDEFINED, UNDEFINED), (ARRAY,), -1, context)
-        self.nodes.append(
+        return self._add(
             FunctionVjp(
-                *common,
+                (context, cotangent, UNDEFINED, UNDEFINED),
+                (ARRAY,),
+                -1,
+                context,
                 fn="@" + fn,
                 depth=1,
                 items=3,
@@ -100,7 +99,11 @@ class Recorder:
                 casting=(),
             )
         )
-        self.values += 1
+
+    def _add(self, node: Node) -> int:
+        """Add a node; return the last of its values."""
+        self.nodes.append(node)
+        self.values += len(node.outputs)
         return self.values - 1
 
     def graph(self, *kept: int) -> Graph:

@@ -93,11 +93,6 @@ class TorchFunction(ForeignCallable):
         self._source = source
         self._class = function_class_of(_TorchNode, source.name, pickle_value(source), self._recompute)
 
-    @property
-    def function_class(self) -> type[ForeignFunction]:
-        """The Function that is applied."""
-        return self._class
-
     def named_parameters(self) -> list[tuple[str, Tensor]]:
         """Return the parameters with their names, in the module's order; those that it froze do not require grad."""
         return [(name, self._values[name]) for name in self._source.parameters]

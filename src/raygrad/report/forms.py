@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .shown import as_plain_data
 from .tables import Table, as_rich, as_text
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ class Report(ABC):
 
     __slots__ = ()
 
-    @abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """Return everything as dicts, lists, texts and numbers."""
+        return as_plain_data(self)
 
     @abstractmethod
     def picture(self) -> Picture:

@@ -806,7 +806,7 @@ def test_view_of_what_only_a_hidden_attribute_has_is_changed_at_each_call(sessio
     step = session.compile(run)
     assert [step().tolist() for _ in range(2)] == [[2.0, 3.0, 4.0]] * 2
     hidden.values = hidden.values * 10.0
-    session._submit()
+    session._submitter.submit()
     assert step().tolist() == [11.0, 21.0, 31.0]
     assert step.replayed in (0, 1)
 
@@ -825,7 +825,7 @@ def test_what_was_recorded_before_something_was_learned_of_a_backward_is_not_rep
     assert (compiled.recorded, compiled.replayed) == (2, 2), "without a gradient to begin with, and with one"
     Square.apply(x, 1.0).sum().backward()  # the first backward of this Function
     session.run()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     for number in range(2):
         assert compiled(rg.tensor(float(number))).tolist() == [number] * 2
     assert (compiled.recorded, compiled.replayed) == (3, 3)

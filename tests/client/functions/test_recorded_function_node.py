@@ -58,7 +58,7 @@ def test_dr_05_an_attribute_outlives_a_pass_that_frees_what_was_saved(session: A
         x = leaf()
         y = square(forward=sets_k).apply(x)
         y.sum().backward()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert y.grad_fn.k == 7
         with pytest.raises(RuntimeError, match="Specify retain_graph=True"):
             _ = y.grad_fn.saved_tensors
@@ -67,10 +67,10 @@ def test_dr_05_an_attribute_outlives_a_pass_that_frees_what_was_saved(session: A
 def test_a_context_without_attributes_is_not_kept_for_reading(session: Any) -> None:
     Square = square()
     Square.apply(leaf()).sum().backward()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     y = Square.apply(leaf())
     y.sum().backward()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     assert y.grad_fn._left is None
     assert not hasattr(y.grad_fn, "k")
 
@@ -89,7 +89,7 @@ def test_h10_a_context_that_cannot_be_pickled_stays_where_it_is(session: Any) ->
         with rg.place(worker=1):
             y = Locks.apply(x)
         session.run(y)
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         y.sum().backward()  # another run: the context was kept
         assert x.grad.numpy().tolist() == [2.0, 4.0]
 
@@ -100,7 +100,7 @@ def test_h10_pinned_says_so_beforehand(session: Any) -> None:
         x = leaf()
         y = Pinned.apply(x)
         session.run(y)
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert session.saved_bytes == 0
         assert y.grad_fn._pinned
         y.sum().backward()
@@ -114,12 +114,12 @@ def test_a_change_of_ctx_that_earlier_runs_did_not_show_is_said_not_to_be_kept(s
 
     Square = square(backward=sets_sometimes)
     Square.apply(leaf()).sum().backward()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     x = rg.tensor([1000.0, 2.0], dtype=rg.float64, requires_grad=True)
     y = Square.apply(x)
     y.sum().backward()
     with pytest.warns(UserWarning, match="had not in earlier runs"):
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
     y = Square.apply(x)
     y.sum().backward()
     assert y.grad_fn.large

@@ -36,19 +36,12 @@ def requested_by(function: type[Any]) -> Needs:
         TypeError: `resources` are no mapping from names to numbers, `devices` no sequence of names.
         ValueError: an amount is negative or not finite, or a name is empty or that of a device; or a device is none.
     """
-    needs = {**_resources_of(function)}
+    resources: Any = getattr(function, "resources", None)
+    needs = {} if resources is None else amounts(f"{function.__name__}.resources", resources, _no_device)
     kinds = kinds_of(function)
     if kinds and "cpu" not in kinds:
         needs[DEVICE + kinds[0]] = 1.0
     return tuple(sorted(needs.items()))
-
-
-def _resources_of(function: type[Any]) -> dict[str, float]:
-    resources: Any = getattr(function, "resources", None)
-    if resources is None:
-        return {}
-    where = f"{function.__name__}.resources"
-    return amounts(where, resources, _no_device)
 
 
 def _no_device(name: str) -> str:
