@@ -6,7 +6,7 @@ tuples and nothing else."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import msgpack
 
@@ -87,10 +87,17 @@ def texts(value: Any, what: str) -> tuple[str, ...]:
     return tuple([text(item, what) for item in sequence(value, what)])
 
 
-def one_of(value: Any, allowed: Iterable[str], what: str) -> str:
+def one_of(value: Any, what: str, allowed: Iterable[str]) -> str:
     """Return a str that is one of `allowed`."""
     if type(value) is not str or value not in allowed:
         raise ProtocolError(f"the {what} is not one of {', '.join(sorted(allowed))} but {shown(value)}")
+    return value
+
+
+def seconds(value: Any, what: str) -> float:
+    """Return a finite float of 0 or more."""
+    if type(value) is not float or not 0.0 <= value < float("inf"):
+        raise ProtocolError(f"the {what} are {shown(value)}, no time of 0 or more")
     return value
 
 
@@ -98,3 +105,41 @@ def shown(value: Any) -> str:
     """Return a short description of foreign data for a message."""
     described = repr(value) if not isinstance(value, tuple | list | dict | str | bytes) else repr(value)[:60]  # pyright: ignore[reportUnknownArgumentType]
     return f"{type(value).__name__} {described}"  # pyright: ignore[reportUnknownArgumentType]
+
+
+# ---- readers: checks with their names, put together ----------------------------------------------------------------
+
+Read: TypeAlias = Callable[[Any], Any]
+"""Returns a part, checked."""
+
+
+def of(check: Callable[..., Any], what: str, *limits: Any) -> Read:
+    """Return the reader that is a check of this file, with the name of the part and the limits of the check."""
+
+    def read(value: Any) -> Any:
+        return check(value, what, *limits)
+
+    return read
+
+
+def opaque(value: Any) -> Any:
+    """Return a part that is checked elsewhere, or not at all."""
+    return value
+
+
+def row(what: str, *reads: Read, make: Read = tuple) -> Read:
+    """Return the reader of a tuple whose elements have these readers; it gives what `make` makes of them."""
+
+    def read(value: Any) -> Any:
+        return make([one(part) for one, part in zip(reads, fields(value, len(reads), what), strict=True)])
+
+    return read
+
+
+def many(what: str, one: Read) -> Read:
+    """Return the reader of a sequence whose elements have one reader."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        return tuple([one(part) for part in sequence(value, what)])
+
+    return read

@@ -135,10 +135,6 @@ def _attributes(raw: Any, what: str) -> tuple[tuple[str, int], ...]:
     return raw
 
 
-def _kind_of_hook(raw: Any, what: str) -> str:
-    return one_of(raw, ("tensor", "pre", "post", "all", "any"), what)
-
-
 _PARAMS: Final[dict[type, tuple[_Param, ...]]] = {
     OpVjp: (
         _field("params", "params of the op", sequence),
@@ -168,7 +164,7 @@ _PARAMS: Final[dict[type, tuple[_Param, ...]]] = {
         _flags("mark of what is reported", reports_effects=1),
     ),
     HookCall: (
-        _field("kind", "kind of hook", _kind_of_hook),
+        _field("kind", "kind of hook", one_of, ("tensor", "pre", "post", "all", "any")),
         _field("gradients", "number of gradients", integer, 0),
         _field("shown", "number of gradients that are shown", integer, 0),
     ),
@@ -287,8 +283,8 @@ def _check(raw: Any, index: int, specs: int) -> None:
     where = f"of node {index}"
     role, fn, transforms, inputs, outputs, params, pin, near = fields(raw, 8, f"node {index}")
     for transform in texts(transforms, f"transforms {where}"):
-        one_of(transform, {VJP}, f"transform {where}")
-    one_of(role, _ROLES, f"role {where}")
+        one_of(transform, f"transform {where}", {VJP})
+    one_of(role, f"role {where}", _ROLES)
     text(fn, f"name {where}")
     integers(inputs, f"inputs {where}", UNDEFINED, MAX_VALUES)
     integers(outputs, f"output specs {where}", 0, specs)

@@ -3,9 +3,9 @@
 `nodes` writes the signature that a Function is expected to have; workers report the one that a run showed.
 
 In a node: (outputs, saved inputs, saved outputs, 1 if a tuple, 1 if it saves). An output is ("array", shape, dtype, 1
-if differentiable, twin, origin, device), ("object",) or ("fixed", pickled). In a record (`Learned.outputs`) an output
-is (kind, body), where the body of an array ends with its layout. The two marks follow, then other facts of the run, as
-(name, value)."""
+if differentiable, twin, origin, device), ("object",) or ("fixed", pickled). In a record (`FunctionObservation.outputs`)
+an output is (kind, body), where the body of an array ends with its layout. The two marks follow, then other facts of
+the run, as (name, value)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class FunctionRun(NamedTuple):
 def told_outputs(
     signature: ObservedSignature, layouts: Sequence[Any], facts: Sequence[tuple[str, Any]]
 ) -> tuple[tuple[str, Any], ...]:
-    """Return `Learned.outputs` of a run: its signature, the layout of each array, and other facts."""
+    """Return `FunctionObservation.outputs` of a run: its signature, the layout of each array, and other facts."""
     reported: list[tuple[str, Any]] = []
     for output, layout in zip(signature.outputs, layouts, strict=True):
         kind, *body = _output_fields(output)
@@ -134,7 +134,7 @@ def told_outputs(
 def read_function_run(
     reported: Sequence[tuple[str, Any]], saved_inputs: Sequence[int], saved_outputs: Sequence[int]
 ) -> FunctionRun:
-    """Return a run from the fields of its `Learned`; the inverse of `told_outputs`."""
+    """Return a run from the fields of its `FunctionObservation`; the inverse of `told_outputs`."""
     outputs: list[ObservedOutput] = []
     layouts: list[Any] = []
     described = [(kind, body) for kind, body in reported if kind in (ARRAY, OBJECT, FIXED)]

@@ -80,7 +80,7 @@ def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
     return data, pickler.captured, filled
 
 
-def tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:
+def nested_tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:
     """Return the tensors of a node's embeddings: one tensor per value, wherever it is nested."""
     made: dict[int, Tensor] = {}
     kinds = [kind for one in embedded for kind in one.kinds]

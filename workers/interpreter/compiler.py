@@ -54,7 +54,7 @@ from .derivatives import compile_function_vjp
 from .device_retry import retried_on_full_device
 from .device_steps import compile_move, compile_op_on, compile_vjp_on, device_of_node
 from .functions import Host, compile_function
-from .leaf_gradients import Leaves
+from .leaf_gradients import BorrowedLeaves
 from .op_vjp import OpDerivative
 from .user_emits import emit
 
@@ -328,8 +328,8 @@ def _compile_hook(node: HookCall, step: Step, program: Program, host: Host) -> E
 
 def _hook(node: HookCall, step: Step, host: Host) -> Execute:
     kind, count = node.kind, node.gradients
-    leaves = Leaves.of(node, step.outputs)
-    inputs = Leaves.inputs_before(step, leaves)
+    leaves = BorrowedLeaves.of(node, step.outputs)
+    inputs = BorrowedLeaves.inputs_before(step, leaves)
     values, beside, captured = inputs[:count], inputs[count : count + node.shown], inputs[count + node.shown :]
     targets = step.outputs[: len(step.outputs) - (leaves.returned if leaves else 0)]
 

@@ -113,7 +113,7 @@ def headroom_victims(
         run: the run of the call. Its values do not count, since its plan counts them, nor does what the call `reads`.
         reads: see above.
         memory: "cpu", "cuda:0".
-        headroom: see `Call.beside`; -1 for any.
+        headroom: see `Call.headroom`; -1 for any.
     """
     if headroom < 0:
         return Victims([], 0)

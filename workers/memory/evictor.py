@@ -84,7 +84,7 @@ class Evictor:
     def keep_headroom(self, call: Call, values: CallValues) -> None:
         """Evict named values of other runs, as far as they pass the headroom that a call leaves them."""
         reads = {source for source in call.externals if isinstance(source, Pinned)}
-        for memory, headroom in call.beside:
+        for memory, headroom in call.headroom:
             victims = headroom_victims(self._named.locations(), call.run, reads, memory, headroom)
             self._spill_all(values, EvictionReason.HEADROOM, victims)
         if values.disk_error is not None:

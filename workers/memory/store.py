@@ -164,7 +164,7 @@ class ValueStore:
         slots: list[Any] = [None] * (program.slots + 1)  # the last, number -1, takes what no step reads
         binding = InputBinding(call, program, objects, slots, self._named)
         self._call = values = CallValues((call.run, call.segment), program, compiled, slots, position, binding)
-        self._limited = bool(call.beside)
+        self._limited = bool(call.headroom)
         if self._evictor.log:
             self._evictor.log.clear()
         return values
@@ -184,7 +184,7 @@ class ValueStore:
         assert values is not None
         binding = values.binding
         assert binding is not None
-        if not call.beside:
+        if not call.headroom:
             if not binding.bind_named():
                 return False
             binding.bind_brought()

@@ -61,7 +61,9 @@ class Calls:
 
     def open(self, program: Program, *externals: Any, limit: int | None = None, headroom: int = -1) -> Any:
         """Open a call, and bind its inputs."""
-        limits: dict[str, Any] = {} if limit is None else {"beside": (("cpu", headroom),), "limits": (("cpu", limit),)}
+        limits: dict[str, Any] = (
+            {} if limit is None else {"headroom": (("cpu", headroom),), "limits": (("cpu", limit),)}
+        )
         call = Call(2, 0, 0, b"", externals, **limits)
         steps = [(self.running(number, step), step.frees) for number, step in enumerate(program.steps)]
         values = self.store.open_call(call, program, steps, [], lambda: self.position)
