@@ -194,22 +194,6 @@ def _compile_op_vjp_here(one: OpDerivative) -> Execute:
     return vjp
 
 
-def _compile_defined(node: CheckDefined, step: Step, program: Program, host: Host) -> Execute:
-    (source,) = step.node.inputs
-    (target,) = step.outputs
-
-    def defined(slots: Slots) -> None:
-        if slots[source] is None:
-            raise GraphError(
-                "a gradient that was defined in earlier runs is undefined in this one, and an optimiser had gone by "
-                "that: return zeros from the backward that left it out, or test `.grad is None` before each step"
-            )
-        if target >= 0:
-            slots[target] = slots[source]
-
-    return defined
-
-
 def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Execute:
     """Return what adds two gradients, either of which may be undefined."""
     plus: Callable[[Any, Any], Any] = operator.add if device_of_node(node, program.specs) is CPU else placed_sum
@@ -224,59 +208,53 @@ def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Exe
     return add
 
 
-def _compile_no_nan(node: CheckNotNan, step: Step, program: Program, host: Host) -> Execute:
-    (source,) = step.node.inputs
-    (target,) = step.outputs
-    message = node.message
-
-    def no_nan(slots: Slots) -> None:
-        value = slots[source]
-        if value is not None and value.dtype.kind in "fc":
-            with device_guard(value) if needs_device_guard(value) else nullcontext():
-                if np.isnan(value).any():
-                    raise AutogradError(message)
-        if target >= 0:
-            slots[target] = value
-
-    return no_nan
+# ---- nodes of one output -------------------------------------------------------------------------------------------
 
 
-def _compile_after(node: ControlDependency, step: Step, program: Program, host: Host) -> Execute:
-    source = step.node.inputs[0]
-    (target,) = step.outputs
+def _by_value(compute: Callable[[Any, Host, list[Any]], Any]) -> Callable[[Any, Step, Program, Host], Execute]:
+    """Return what compiles a node whose one output `compute` returns from the node, the host and its inputs."""
 
-    def after(slots: Slots) -> None:
-        slots[target] = slots[source]
+    def compiled(node: Node, step: Step, program: Program, host: Host) -> Execute:
+        sources, (target,) = node.inputs, step.outputs
 
-    return after
+        def execute(slots: Slots) -> None:
+            slots[target] = compute(node, host, [slots[source] for source in sources])
 
+        return execute
 
-def _compile_digest(node: Digest, step: Step, program: Program, host: Host) -> Execute:
-    (target,) = step.outputs
-
-    def digest(slots: Slots) -> None:
-        slots[target] = fingerprint([slots[source] for source in step.node.inputs])
-
-    return digest
+    return compiled
 
 
-def _compile_agree(node: CheckDigest, step: Step, program: Program, host: Host) -> Execute:
-    source, before, *made = step.node.inputs
-    (target,) = step.outputs
-    name = node.function
+def _defined(_node: CheckDefined, _host: Host, inputs: list[Any]) -> Any:
+    if inputs[0] is None:
+        raise GraphError(
+            "a gradient that was defined in earlier runs is undefined in this one, and an optimiser had gone by "
+            "that: return zeros from the backward that left it out, or test `.grad is None` before each step"
+        )
+    return inputs[0]
 
-    def agree(slots: Slots) -> None:
-        if fingerprint([slots[one] for one in made]) != slots[before]:
-            raise ImpureFunctionError(
-                f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
-                "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand outside, "
-                "passed in), keep no state between calls, or set pure = False on it and no saved_policy = 'recompute', "
-                "which has its context kept",
-                name,
-            )
-        slots[target] = slots[source]
 
-    return agree
+def _no_nan(node: CheckNotNan, _host: Host, inputs: list[Any]) -> Any:
+    value = inputs[0]
+    if value is not None and value.dtype.kind in "fc":
+        with device_guard(value) if needs_device_guard(value) else nullcontext():
+            if np.isnan(value).any():
+                raise AutogradError(node.message)
+    return value
+
+
+def _agree(node: CheckDigest, _host: Host, inputs: list[Any]) -> Any:
+    context, before, *made = inputs
+    if fingerprint(made) != before:
+        name = node.function
+        raise ImpureFunctionError(
+            f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
+            "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand outside, "
+            "passed in), keep no state between calls, or set pure = False on it and no saved_policy = 'recompute', "
+            "which has its context kept",
+            name,
+        )
+    return context
 
 
 def fingerprint(arrays: Sequence[np.ndarray[Any, Any] | None]) -> bytes:
@@ -299,16 +277,6 @@ def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Exe
         slots[target] = host.values.spill_slot(slots, source)
 
     return spill
-
-
-def _compile_load(node: Load, step: Step, program: Program, host: Host) -> Execute:
-    (source,) = node.inputs
-    (target,) = step.outputs
-
-    def load(slots: Slots) -> None:
-        slots[target] = host.values.load(slots[source])
-
-    return load
 
 
 # ---- user code -----------------------------------------------------------------------------------------------------
@@ -383,12 +351,12 @@ _COMPILE: Final[dict[type, Callable[[Any, Step, Program, Host], Execute]]] = {
     FunctionVjp: _compile_function_vjp,
     HookCall: _compile_hook,
     GradSum: _compile_sum,
-    CheckDefined: _compile_defined,
-    CheckNotNan: _compile_no_nan,
-    ControlDependency: _compile_after,
-    Digest: _compile_digest,
-    CheckDigest: _compile_agree,
+    CheckDefined: _by_value(_defined),
+    CheckNotNan: _by_value(_no_nan),
+    ControlDependency: _by_value(lambda node, host, inputs: inputs[0]),
+    Digest: _by_value(lambda node, host, inputs: fingerprint(inputs)),
+    CheckDigest: _by_value(_agree),
     Emit: _compile_emit,
     Spill: _compile_spill,
-    Load: _compile_load,
+    Load: _by_value(lambda node, host, inputs: host.values.load(*inputs)),
 }

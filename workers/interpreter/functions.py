@@ -57,14 +57,6 @@ from .user_emits import emitting_to
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 
-class ObservationSink(Protocol):
-    """What a running program tells about itself."""
-
-    learned: list[FunctionObservation]
-    undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
-    hooks: list[int]
-
-
 class Values(Protocol):
     """What the runner needs of the host's `ValueStore`; see there."""
 
@@ -79,7 +71,7 @@ class Host(Protocol):
     """What the runner needs of its host."""
 
     report: Any
-    """The `ObservationSink` of the run that is under way."""
+    """The `RecordBuilder` of the run that is under way."""
 
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
