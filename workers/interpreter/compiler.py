@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from raygrad.autograd.core.array_layout import is_array
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
 from raygrad.autograd.dispatch.autocast import restored_modes
@@ -52,7 +52,7 @@ from ..values.slots import Execute, Slots
 from .arguments import given
 from .derivatives import compile_function_vjp
 from .device_retry import retried_on_full_device
-from .device_steps import compile_move, compile_op_on, compile_vjp_on, device_of_node
+from .device_steps import compile_general_op, compile_general_vjp, compile_move, device_of_node
 from .functions import Host, compile_function
 from .leaf_gradients import BorrowedLeaves
 from .op_vjp import OpDerivative
@@ -94,10 +94,11 @@ def _compile_op(node: OpCall, step: Step, program: Program, host: Host) -> Execu
     if moves(node):
         return compile_move(step, program.specs)
     device = device_of_node(node, program.specs)
-    return _compile_op_here(node, step.outputs) if device is CPU else compile_op_on(node, step.outputs, device)
+    compile_on = _compile_op_here if device is CPU else compile_general_op
+    return compile_on(node, step.outputs, device)
 
 
-def _compile_op_here(node: OpCall, targets: Sequence[int]) -> Execute:
+def _compile_op_here(node: OpCall, targets: Sequence[int], device: Device) -> Execute:
     op = get_op(node.fn)
     sources, params = node.inputs, node.params
     sole = op.sole_kernel()
@@ -133,32 +134,15 @@ def _compile_op_here(node: OpCall, targets: Sequence[int]) -> Execute:
 
         return binary
 
-    def general(slots: Slots) -> None:
-        operands = [None if s == UNDEFINED else slots[s] for s in sources]
-        if any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
-            for target in targets:
-                if target >= 0:
-                    slots[target] = None
-            return
-        dtype: Any = next((o.dtype for o in operands if is_array(o)), None)
-        try:
-            out = op.builtin_kernel("cpu", dtype)(*operands, *params)
-        except MISUSE as error:
-            raise explained(op, params, operands, error) from None
-        for target, value in zip(targets, (out,) if op.outputs == 1 else out, strict=True):
-            if target >= 0:
-                slots[target] = value if type(value) is _ARRAY else np.asarray(value)
-
-    return general
+    return compile_general_op(node, targets, device)
 
 
 def _compile_op_vjp(node: OpVjp, step: Step, program: Program, host: Host) -> Execute:
     if moves(node):
         return compile_move(step, program.specs)
     device = device_of_node(node, program.specs)
-    if device is not CPU:
-        return compile_vjp_on(node, step.outputs, program.specs, device)
-    return _compile_op_vjp_here(OpDerivative.of(node, step.outputs, program.specs, "cpu"))
+    one = OpDerivative.of(node, step.outputs, program.specs, device.type)
+    return _compile_op_vjp_here(one) if device is CPU else compile_general_vjp(one, device)
 
 
 def _compile_op_vjp_here(one: OpDerivative) -> Execute:
@@ -179,19 +163,7 @@ def _compile_op_vjp_here(one: OpDerivative) -> Execute:
 
         return sole
 
-    def vjp(slots: Slots) -> None:
-        grads = one.grads(slots)
-        for grad in grads:
-            if grad is not None:
-                break
-        else:
-            one.undefined(slots)
-            return
-        results = vjp_arrays(op, rule, one.context(slots), grads)
-        for position, target in wanted:
-            slots[target] = results[position]
-
-    return vjp
+    return compile_general_vjp(one, CPU)
 
 
 def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Execute:
