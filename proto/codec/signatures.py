@@ -139,26 +139,11 @@ def read_function_run(
     layouts: list[Any] = []
     described = [(kind, body) for kind, body in reported if kind in (ARRAY, OBJECT, FIXED)]
     for kind, body in described:
-        layout = None
-        if kind == OBJECT:
-            outputs.append(ObservedObject())
-        elif kind == FIXED:
-            outputs.append(ObservedFixed(bytes(body.data)))
-        else:
-            shape, dtype, differentiable, twin, origin, device, layout = body
-            made = ObservedArray(tuple(shape), dtype, bool(differentiable), int(twin), _origin(origin), device)
-            outputs.append(made)
-        layouts.append(None if layout is None else (tuple(layout[0]), tuple(layout[1])))
+        *own, layout = body if kind == ARRAY else (None,) if body is None else (bytes(body.data), None)
+        outputs.append(_output_of((kind, *own), "of a run"))
+        layouts.append(layout)
     facts = dict(reported[len(described) :])
     signature = ObservedSignature(
         tuple(outputs), tuple(saved_inputs), tuple(saved_outputs), bool(facts[TUPLE]), bool(facts[SAVES])
     )
     return FunctionRun(signature, tuple(layouts), facts)
-
-
-def _origin(reported: Sequence[Any]) -> Origin:
-    """Return the origin of an output in a record, of tuples only."""
-    if len(reported) < 3 or not reported[2]:
-        return (*reported[:2], ()) if len(reported) == 3 else tuple(reported)
-    order, parts, offset, strides = reported[2]
-    return (*reported[:2], (tuple(order), int(parts), int(offset), tuple(strides)))

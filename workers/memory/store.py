@@ -40,7 +40,7 @@ from raygrad.scheduler.model.unseen_functions import UnseenFunctions
 
 from ..values.contexts import LARGE, Context
 from ..values.packed_values import POISON, portable, restored
-from ..values.placeholders import Placeholder, SpilledValue, ValueState, state_of
+from ..values.placeholders import GONE, Placeholder, SpilledValue, ValueState, state_of
 from ..values.slots import Execute
 from ..values.spill_file import FileRegion, SpillFile
 from .accounting import MemoryAccount, shares_of
@@ -49,7 +49,7 @@ from .eviction import Eviction, EvictionReason
 from .evictor import Evictor
 from .input_binding import InputBinding
 from .memory_limit import MemoryLimiter
-from .named_values import Name, NamedValues
+from .named_values import NO_NAME, Name, NamedValues
 from .rematerialize import RecipeFinder
 
 
@@ -79,7 +79,7 @@ class ValueStore:
 
     def put(self, name: Name, value: Any) -> None:
         """Hold a value, or a placeholder of one, under a name."""
-        self._named.put(name, value)
+        self._named[name] = value
 
     def get(self, name: Name) -> Any:
         """Return a value. One that is not in memory stays where it is.
@@ -103,7 +103,7 @@ class ValueStore:
 
     def poison(self, names: Iterable[Name]) -> None:
         """Hold POISON under the names of values that will not be made."""
-        self._named.poison(names)
+        self._named.update(dict.fromkeys(names, POISON))
 
     # ---- one value ----------------------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class ValueStore:
         if call is None or call.binding is None:
             return spilled.region
         name = call.binding.names.get(slot)
-        named = name is not None and self._named.exchange(name, self._named.get(name), spilled)
+        named = name is not None and self._named.exchange(name, self._named.get(name, GONE), spilled)
         if call.account is not None:
             for _ in range(1 + named):
                 call.account.remove(value)
@@ -261,7 +261,7 @@ class ValueStore:
                 if finder is None:
 
                     def find(slot: int, freed: bool) -> Any:  # what came without a name ends with the call
-                        return named.get(names.get(slot)) if freed else slots[slot]
+                        return named.get(names.get(slot, NO_NAME), GONE) if freed else slots[slot]
 
                     finder = call.recipes(len(call.compiled), find)
                 assert finder is not None
