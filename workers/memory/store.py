@@ -45,7 +45,6 @@ from ..values.slots import Execute
 from ..values.spill_file import FileRegion, SpillFile
 from .accounting import MemoryAccount, shares_of
 from .call_values import CallValues
-from .eviction import Eviction, EvictionReason
 from .evictor import Evictor
 from .input_binding import InputBinding
 from .memory_limit import MemoryLimiter
@@ -66,11 +65,6 @@ class ValueStore:
         self._limited = False
         """Memory is limited in the latest call."""
         self._unseen = UnseenFunctions()
-
-    @property
-    def evictions(self) -> Sequence[Eviction]:
-        """What left a memory since the latest call began, and why: by any way but its release."""
-        return self._evictor.log
 
     # ---- named values -------------------------------------------------------------------------------------------
 
@@ -147,7 +141,6 @@ class ValueStore:
             with contextlib.suppress(NotShippable):
                 spilled = self.spill(context)
                 context.put_away(lambda: self.load(spilled.region).packed())
-                self._evictor.note(EvictionReason.BACKWARD_ENDED, spilled)
         return context
 
     # ---- the values of a call -----------------------------------------------------------------------------------
@@ -165,8 +158,6 @@ class ValueStore:
         binding = InputBinding(call, program, objects, slots, self._named)
         self._call = values = CallValues((call.run, call.segment), program, compiled, slots, position, binding)
         self._limited = bool(call.headroom)
-        if self._evictor.log:
-            self._evictor.log.clear()
         return values
 
     def close_call(self) -> None:
@@ -232,7 +223,6 @@ class ValueStore:
         if value is None or type(value) is SpilledValue:
             return None if value is None else value.region  # it is there already
         spilled = slots[slot] = self.spill(value)
-        self._evictor.note(EvictionReason.PLAN, spilled)
         call = self._call
         if call is None or call.binding is None:
             return spilled.region
