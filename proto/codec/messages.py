@@ -217,7 +217,7 @@ def _step(node: Any, raw: Any, position: int, slots: int) -> Step:
 
 def _write_call(call: Call) -> _Body:
     tree, buffers = write_values(call.externals)
-    return call._replace(externals=tree), buffers
+    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.headroom, call.limits), buffers
 
 
 _CALL: Final = row(
@@ -233,13 +233,12 @@ _CALL: Final = row(
     ),
     many("rooms beside", row("room beside", of(text, "memory"), of(integer, "room beside", -1))),
     many("limits of memories", row("limit of a memory", of(text, "memory"), of(integer, "limit of a memory", 1))),
-    make=Call._make,
 )
 
 
 def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
-    call: Call = _CALL(body)
-    return call._replace(externals=tuple(read_values(call.externals, buffers)))
+    run, segment, attempt, program, tree, unpin, headroom, limits = _CALL(body)
+    return Call(run, segment, attempt, program, tuple(read_values(tree, buffers)), unpin, headroom, limits)
 
 
 # ---- record --------------------------------------------------------------------------------------------------------
@@ -267,21 +266,36 @@ def _write_record(record: Record) -> _Body:
 
 
 def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
-    *parts, tree = _RECORD(body)
-    record = Record(*parts)
+    *head, results, sizes, observations, undefined, emits, hooks, failure, warned, timing, peaks, tree = _RECORD(body)
     values = read_values(tree, buffers)
-    listed = (record.results, record.emits, record.observations, record.warned)
-    if len(values) != sum(map(len, listed)) + (record.failure is not None):
+    emitted = len(results)
+    observed = emitted + len(emits)
+    issued = observed + len(observations)
+    if len(values) != issued + len(warned) + (failure is not None):
         raise ProtocolError(f"it holds {len(values)} values, which is not what its other fields speak of")
-    rest = iter(values)
-    results, emits, observations, warned = [list(zip(entries, rest, strict=False)) for entries in listed]
-    return record._replace(
-        results=tuple(results),
-        emits=tuple([(*emit, value) for emit, value in emits]),
-        observations=tuple([_observation(entry, outputs) for entry, outputs in observations]),
-        failure=None if record.failure is None else record.failure._replace(exception=values[-1]),
-        warned=tuple([CapturedWarning._make((*entry, warning)) for entry, warning in warned]),
+    return Record._make(
+        [
+            *head,
+            tuple(zip(results, values, strict=False)),
+            sizes,
+            tuple(map(_observation, observations, values[observed:])),
+            undefined,
+            tuple(map(_emit, emits, values[emitted:])),
+            hooks,
+            failure and failure._replace(exception=values[-1]),
+            tuple(map(_warning, warned, values[issued:])),
+            timing,
+            peaks,
+        ]
     )
+
+
+def _emit(entry: tuple[int, int, str], value: Any) -> tuple[int, int, str, Any]:
+    return (*entry, value)
+
+
+def _warning(entry: tuple[Any, ...], warning: Any) -> CapturedWarning:
+    return CapturedWarning._make((*entry, warning))
 
 
 def _observation(entry: tuple[Any, ...], outputs: Any) -> FunctionObservation:
