@@ -20,17 +20,17 @@ import numpy as np
 from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import Graph
 
-from ..memory.execution_order import chain_segments, order_nodes
 from ..model.arrays import GraphArrays, graph_arrays, offsets
 from ..model.costs import Costs
 from ..model.dag import Dag, Indices, Platform, Schedule, dag_of_merged_edges
 from ..model.plan import Cluster, Plan
+from ..model.priced_graph import PricedGraph
 from ..placing.coarse import MAX_CLUSTERS, TARGET_CLUSTERS, ClusteredDag, coarsen
 from ..placing.constraints import ConstraintArrays, constraint_arrays, constraints_for_workers
 from ..placing.scheduling import schedule
 from ..placing.spreading import NodeDemands, depth_first_order, rank_order, schedule_many_workers
 from ..segments.array_timetable import SegmentTimes, segment_times
-from ..segments.array_transfers import ArrayTransferPlanner, ArrayTransfers, BlockArrays, block_arrays
+from ..segments.array_transfers import ArrayTransferPlanner, ArrayTransfers, BlockArrays
 from ..segments.incremental_transfers import update_transfers
 from ..segments.segment_clusters import ClusterSegments, segment_clusters
 from .replan import BlockMoves, PlanState, colocated_blocks, move_from_lost_workers, move_to_new_workers
@@ -96,7 +96,7 @@ def make_clustered_plan(
     """
     if not cluster.workers:
         raise PlanError("the cluster has no workers")
-    arrays = graph_arrays(graph, costs)
+    arrays = graph_arrays(PricedGraph(graph, costs))
     constraints = constraint_arrays(arrays, residency, cluster)
     coarse = coarsen(_dag(arrays), constraints.demand, constraints.bound, len(cluster.workers), nodes, most)
     origin = (key, residency, cluster, costs, seed)
@@ -120,17 +120,8 @@ def _plan_clusters(
         arrays, coarse, constraints, residency, costs, len(cluster.workers), seed, strategies
     )
     blocks = _blocks_of_clusters(coarse, segmented)
-    if _has_limited_host(cluster):
-        workers = blocks.worker[blocks.home].tolist()
-        made = order_nodes(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster)
-        if len(made.node_worker) > len(arrays):
-            raise PlanError("a clustered graph is given no nodes that spill: plan it node by node")
-        blocks = block_arrays(made.blocks, len(arrays))
     transfer_planner = ArrayTransferPlanner(arrays, blocks, saved_stays=cluster.saved_stays)
     transfers = transfer_planner.run(residency)
-    if _has_limited_host(cluster):
-        planned = transfers.planned
-        transfers = transfers._replace(planned=planned._replace(segments=chain_segments(planned.segments, cluster)))
     times = segment_times(transfers.planned.segments, transfer_planner, transfers.flow, residency, costs, cluster)
     kinds = np.zeros(len(blocks.worker), np.int64)
     if constraints.names:
@@ -148,10 +139,6 @@ def _plan_clusters(
         colocated=colocated_blocks(blocks, constraints.bound),
         kinds=kinds,
     )
-
-
-def _has_limited_host(cluster: Cluster) -> bool:
-    return any(worker.memory is not None for worker in cluster.workers)
 
 
 def _blocks_of_clusters(coarse: ClusteredDag, segmented: ClusterSegments) -> BlockArrays:
@@ -290,12 +277,7 @@ def replan_for_workers(
     to = np.array([now.get(worker, -1) for worker in clustered.cluster.workers], np.int64)
     come = sorted({*range(len(cluster.workers))} - {*to.tolist()})
     differ = len(come) + int((to < 0).sum())
-    if (
-        clustered.constraints.forced
-        or clustered.changes >= MAX_CHANGES
-        or _has_limited_host(cluster)
-        or _has_limited_host(clustered.cluster)
-    ):
+    if clustered.constraints.forced or clustered.changes >= MAX_CHANGES:
         return None
     if len(now) < max(len(cluster.workers), 1) or 10 * differ > len(cluster.workers) + 9:
         return None

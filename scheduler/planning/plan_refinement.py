@@ -19,7 +19,7 @@ from raygrad.proto.ir.graph import Graph
 from ..model.costs import Costs
 from ..model.measured_costs import MeasuredCosts, PlanCostClasses
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import PricedGraph, price_graph, value_sizes
+from ..model.priced_graph import PricedGraph
 from ..segments.timetable import SegmentLoads, predict_seconds, segment_loads
 
 MIN_GAIN: Final = 0.10
@@ -51,11 +51,11 @@ def repredict(graph: Graph, plan: Plan, residency: tuple[int, ...], measured: Me
     Of a plan that has run, it is known how long it takes; its parts say what others would take beside it.
     """
     costs = measured.costs()
-    counted = measured.counted(plan)
+    counted, priced = measured.counted(plan), PricedGraph(graph, costs)
     if counted is None:
-        loads = segment_loads(plan.segments, price_graph(graph, costs))
+        loads = segment_loads(plan.segments, priced)
     else:
-        loads = SegmentLoads(counted.work(costs), value_sizes(graph, costs))
+        loads = SegmentLoads(counted.work(costs), priced.size)
     segments = tuple(
         [one._replace(predicted_seconds=work) for one, work in zip(plan.segments, loads.work, strict=True)]
     )
@@ -126,7 +126,7 @@ def refine(
         return Refinement()
     if not measured.settled(taken) or cost_shift(plan, counted, compared, costs) <= MIN_SHIFT:
         return Refinement()
-    if measured.pace * lower_bound_seconds(price_graph(graph, costs), workers) >= wanted:
+    if measured.pace * lower_bound_seconds(PricedGraph(graph, costs), workers) >= wanted:
         return Refinement(compared=costs)
     other = repredict(graph, make(costs), residency, measured, cluster)
     if other.segments == plan.segments or other.predicted_seconds >= wanted:
