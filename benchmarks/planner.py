@@ -20,7 +20,8 @@ from bounds import communicating_bound
 from families import CHAINS, FAMILIES, RATIOS, make
 from measure import Grid
 
-from raygrad.scheduler.model.dag import Dag, Platform, Schedule, check_schedule, critical_path, lower_bound
+from raygrad.scheduler.model.critical_path import critical_path, lower_bound
+from raygrad.scheduler.model.dag import Dag, Platform, Schedule, check_schedule
 from raygrad.scheduler.placing.baselines import cpop, heft, peft
 from raygrad.scheduler.placing.scheduling import schedule
 

@@ -28,7 +28,7 @@ from ..model.memory_spaces import HOST, MemorySpace, limited_spaces
 from ..model.plan import Cluster, Segment
 from ..model.plan_errors import plan_error
 from ..model.priced_graph import NodeEdges, PricedGraph, node_edges
-from ..segments.segmenter import Block, Segmentation, split_blocks
+from ..segments.segmenter import Block, InputArrivals, Segmentation, split_blocks
 from .memory_ledger import AdmissionLedger, AdmissionLedgers, MemoryUse
 from .min_memory_order import min_memory_order
 from .spill_limits import plan_spills
@@ -117,7 +117,7 @@ def _order_nodes(
     over, base = _least_memory_order(uses, known, node_worker, workers)
     if over:
         return _spill_and_order(priced, uses, base, node_worker, residency, costs, cluster)
-    maker = _LimitedListScheduler(priced, links, node_worker, residency, costs, [one.use for one in uses], base)
+    maker = _LimitedListScheduler(priced, links, node_worker, residency, [one.use for one in uses], base)
     tried: list[tuple[Segmentation, int]] = []
     if not any(one.excess(mine) for one, mine in zip(uses, peaks, strict=True)):
         made = split_blocks(priced, links, blocks, node_worker, residency, costs)
@@ -266,7 +266,6 @@ class _LimitedListScheduler:
         links: NodeEdges,
         node_worker: Sequence[int],
         residency: Sequence[int],
-        costs: Costs,
         uses: Sequence[MemoryUse],
         base: Sequence[int],
     ) -> None:
@@ -283,13 +282,13 @@ class _LimitedListScheduler:
         for mine in self._base:
             for index, *gives in zip(mine, *[use.frees_memory(mine) for use in uses], strict=True):
                 self._key[index] = (not all(gives), self._key[index][1])
-        self._costs = costs
-        self._residency = residency
+        self._arrivals = InputArrivals(priced, node_worker, residency)
 
     def run(self, limits: Sequence[Sequence[int | None]]) -> list[list[int]]:
         """Return, per worker, its nodes in the order in which they start, without the last one of an open-ended graph.
         `limits` has, per memory space, the limit of each worker."""
         nodes, seconds, node_worker = self._priced.graph.nodes, self._priced.seconds, self._node_worker
+        arrivals = self._arrivals
         missing = [len(one) for one in self._links.before]
         finish = [0.0] * len(nodes)
         ledgers = [self._ledger(worker, [one[worker] for one in limits]) for worker in range(len(self._base))]
@@ -301,7 +300,7 @@ class _LimitedListScheduler:
         events: list[tuple[float, int, int]] = []  # (time, node that is ready or -1 - node that ended, its worker)
         for index, count in enumerate(missing):
             if not count and index != held_back:
-                heappush(events, (self._arrival(index, finish), index, node_worker[index]))
+                heappush(events, (arrivals.last(index, finish), index, node_worker[index]))
         while events:
             now = events[0][0]
             changed: set[int] = set()
@@ -324,7 +323,7 @@ class _LimitedListScheduler:
                 for reader in self._links.after[index]:
                     missing[reader] -= 1
                     if not missing[reader] and reader != held_back:
-                        heappush(events, (self._arrival(reader, finish), reader, node_worker[reader]))
+                        heappush(events, (arrivals.last(reader, finish), reader, node_worker[reader]))
         return made
 
     def _ledger(self, worker: int, limits: Sequence[int | None]) -> AdmissionLedger | AdmissionLedgers | None:
@@ -356,23 +355,6 @@ class _LimitedListScheduler:
             ledger.admit(chosen)
         came.discard(chosen)
         return chosen
-
-    def _arrival(self, index: int, finish: Sequence[float]) -> float:
-        """Return the time at which the last input of a node has arrived on its worker."""
-        arrival = 0.0
-        maker, transfer, node_worker = self._priced.maker, self._priced.transfer, self._node_worker
-        worker = node_worker[index]
-        for value in self._priced.graph.nodes[index].inputs:
-            if value < 0:
-                continue
-            source = maker[value]
-            if source >= 0:
-                came = finish[source] + (0.0 if node_worker[source] == worker else transfer[value])
-            else:
-                came = 0.0 if self._residency[value] in (-1, worker) else transfer[value]
-            if came > arrival:
-                arrival = came
-        return arrival
 
 
 def _reordering_may_pay(priced: PricedGraph, node_worker: Sequence[int]) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from raygrad.proto.ir.graph import Graph
 
-from .dag import Floats, Indices
+from .dag import Dag, Floats, Indices, dag_of_merged_edges
 from .priced_graph import PricedGraph
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -59,22 +59,24 @@ class GraphArrays:
         """The graph itself."""
         return self.priced.graph
 
+    def dag(self) -> Dag:
+        """Return the graph's nodes as a task graph."""
+        return dag_of_reads(self.seconds, self.read, self.reader, self.maker, self.transfer)
+
 
 def graph_arrays(priced: PricedGraph) -> GraphArrays:
     """Return the graph as arrays."""
     graph = priced.graph
     count, externals = len(graph.nodes), len(graph.externals)
-    inputs: list[tuple[int, ...]] = list(map(attrgetter("inputs"), graph.nodes))
-    arity = np.fromiter(map(len, inputs), np.int64, count)
+    read, arity = graph_reads(graph)
     made = np.fromiter(map(len, map(attrgetter("outputs"), graph.nodes)), np.int64, count)
-    reads, first = offsets(arity), offsets(made) + externals
     spec, class_of = np.array(priced.spec, np.int64), np.array(priced.classes.number, np.int64)
     return GraphArrays(
         priced=priced,
-        read=np.fromiter(chain.from_iterable(inputs), np.int64, int(reads[-1])),
-        reader=np.repeat(np.arange(count), arity),
-        reads=reads,
-        first=first,
+        read=read,
+        reader=np.arange(count).repeat(arity),
+        reads=offsets(arity),
+        first=offsets(made) + externals,
         maker=np.append(np.full(externals, -1), np.repeat(np.arange(count), made)),
         spec=spec,
         size=np.array(priced.spec_size, np.int64)[spec],
@@ -82,6 +84,23 @@ def graph_arrays(priced: PricedGraph) -> GraphArrays:
         seconds=np.array(priced.class_seconds)[class_of],
         class_of=class_of,
     )
+
+
+def graph_reads(graph: Graph) -> tuple[Indices, Indices]:
+    """Return all inputs of all nodes, in order, and the number of inputs of each node."""
+    inputs: list[tuple[int, ...]] = list(map(attrgetter("inputs"), graph.nodes))
+    arity = np.fromiter(map(len, inputs), np.int64, len(inputs))
+    return np.fromiter(chain.from_iterable(inputs), np.int64, int(arity.sum())), arity
+
+
+def dag_of_reads(seconds: Floats, read: Indices, reader: Indices, maker: Indices, transfer: Floats) -> Dag:
+    """Return the task graph in which each node depends on the makers of what it reads. `maker` and `transfer` are by
+    value; a value without a maker, and an undefined input, is no edge."""
+    present = read >= 0
+    value, reader = read[present], reader[present]
+    source = maker[value]
+    made = source >= 0
+    return dag_of_merged_edges(seconds, source[made], reader[made], transfer[value[made]])
 
 
 # ---- numbering -----------------------------------------------------------------------------------------------------

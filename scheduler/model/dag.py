@@ -1,14 +1,13 @@
-"""A task graph as NumPy arrays of times and edges, with platform, schedule, ranks and lower bounds.
+"""A task graph as NumPy arrays of times and edges, with the platform that runs it and the schedule there.
 
-The placement algorithms of large graphs and the baselines compute on it. Nodes are in topological order: every edge
-goes from a lower index to a higher one. Times are seconds on a worker of speed 1. `upward_rank` is HEFT's rank on these
-arrays; `placing.problem.upward_rank` is the same rank on adjacency lists, where the search for schedules needs it.
+All placement computes on it. Nodes are in topological order: every edge goes from a lower index to a higher one. Times
+are seconds on a worker of speed 1. `critical_path` has its ranks and bounds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +16,17 @@ from raygrad.errors import PlanError
 
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
+
+
+class EdgeLists(NamedTuple):
+    """The edges on one side of every node as flat lists: a loop over lists is faster than one over arrays."""
+
+    bounds: list[int]
+    """(nodes + 1,) Edges `bounds[i]:bounds[i + 1]` are those of node i."""
+    other: list[int]
+    """(edges,) The node at the other end."""
+    transfer: list[float]
+    """(edges,) The time that the edge takes between two workers."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,6 +50,15 @@ class Dag:
 
     def __len__(self) -> int:
         return len(self.seconds)
+
+    def edges_in(self, slowness: float = 1.0) -> EdgeLists:
+        """Return the edges into each node, with `slowness` times their time."""
+        return EdgeLists(self.before.tolist(), self.source.tolist(), (self.transfer * slowness).tolist())
+
+    def edges_out(self, slowness: float = 1.0) -> EdgeLists:
+        """Return the edges out of each node, with `slowness` times their time."""
+        out = self.outgoing
+        return EdgeLists(self.after.tolist(), self.target[out].tolist(), (self.transfer[out] * slowness).tolist())
 
 
 def dag_of(seconds: ArrayLike, source: ArrayLike, target: ArrayLike, transfer: ArrayLike) -> Dag:
@@ -78,20 +97,21 @@ def dag_of_merged_edges(seconds: Floats, source: Indices, target: Indices, trans
     if len(key) > 1 and (key[1:] < key[:-1]).any():
         sort = np.argsort(key, kind="stable")
         key, transfer = key[sort], transfer[sort]
-    begins = np.flatnonzero(np.diff(key, prepend=-1))
-    if len(begins) < len(key):
+    differs = key[1:] != key[:-1]
+    if not differs.all():
+        begins = np.append(0, np.flatnonzero(differs) + 1)
         key, transfer = key[begins], np.maximum.reduceat(transfer, begins)
     target, source = np.divmod(key, max(count, 1))
     before, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(target, minlength=count), out=before[1:])
-    np.cumsum(np.bincount(source, minlength=count), out=after[1:])
+    np.bincount(target, minlength=count).cumsum(out=before[1:])
+    np.bincount(source, minlength=count).cumsum(out=after[1:])
     return Dag(
         seconds=seconds,
         source=source,
         target=target,
         transfer=transfer,
         before=before,
-        outgoing=np.argsort(source, kind="stable"),
+        outgoing=source.argsort(kind="stable"),
         after=after,
     )
 
@@ -158,53 +178,3 @@ def check_schedule(schedule: Schedule, dag: Dag, platform: Platform) -> None:
     if len(overlap):
         one, other = order[overlap[0]], order[overlap[0] + 1]
         raise PlanError(f"nodes {one} and {other} run at once on worker {schedule.worker[one]}")
-
-
-def node_levels(dag: Dag) -> Indices:
-    """Return, per node, the number of edges on the longest way to it."""
-    level = np.zeros(len(dag), np.int64)
-    source: list[int] = dag.source.tolist()
-    before: list[int] = dag.before.tolist()
-    known: list[int] = level.tolist()
-    for node in range(len(dag)):
-        first, last = before[node], before[node + 1]
-        if first < last:
-            known[node] = 1 + max([known[one] for one in source[first:last]])
-    level[:] = known
-    return level
-
-
-def critical_path(dag: Dag) -> float:
-    """Return the longest time along any way through the graph, with nothing moved: no schedule is shorter on workers
-    of speed 1."""
-    end: list[float] = [0.0] * len(dag)
-    seconds: list[float] = dag.seconds.tolist()
-    source: list[int] = dag.source.tolist()
-    before: list[int] = dag.before.tolist()
-    for node, cost in enumerate(seconds):
-        first, last = before[node], before[node + 1]
-        end[node] = cost + (max([end[one] for one in source[first:last]]) if first < last else 0.0)
-    return max(end, default=0.0)
-
-
-def lower_bound(dag: Dag, platform: Platform) -> float:
-    """Return a time below which no schedule can be: the critical path on the fastest worker, or all work on all."""
-    if not len(dag):
-        return 0.0
-    return max(critical_path(dag) / float(platform.speed.max()), float(dag.seconds.sum() / platform.speed.sum()))
-
-
-def upward_rank(dag: Dag, share: float) -> Floats:
-    """Return, per node, the longest time from its start to the end of what depends on it, `share` of each edge's time
-    counted (Topcuoglu, Hariri and Wu, 2002)."""
-    rank = dag.seconds.tolist()
-    target = dag.target[dag.outgoing].tolist()
-    moved = (dag.transfer[dag.outgoing] * share).tolist()
-    after = dag.after.tolist()
-    for node in range(len(rank) - 1, -1, -1):
-        first, last = after[node], after[node + 1]
-        if first < last:
-            rank[node] += max(
-                [move + rank[one] for move, one in zip(moved[first:last], target[first:last], strict=True)]
-            )
-    return np.array(rank)

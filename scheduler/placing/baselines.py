@@ -22,7 +22,8 @@ import numpy as np
 
 from raygrad.errors import PlanError
 
-from ..model.dag import Dag, Floats, Platform, Schedule, upward_rank
+from ..model.critical_path import upward_rank
+from ..model.dag import Dag, Floats, Platform, Schedule
 
 
 def heft(dag: Dag, platform: Platform, *, share: float = 1.0, times: Floats | None = None) -> Schedule:

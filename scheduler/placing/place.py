@@ -17,23 +17,22 @@ to end first is taken:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from raygrad.errors import PlanError
 
+from ..model.arrays import dag_of_reads, graph_reads
 from ..model.costs import Costs
-from ..model.dag import Platform, dag_of
+from ..model.dag import Platform
 from ..model.plan import Cluster
 from ..model.priced_graph import PricedGraph, node_edges
 from ..segments.segmenter import Block, segment_graph
 from .constraints import Constraints, find_constraints
 from .draws import SeededRandom
 from .listing import EARLIEST_FINISH
-from .problem import PlacementProblem, depth_first_order, upward_rank
-from .problem import problem_of_dag as as_problem
+from .problem import PlacementProblem, problem_of_dag
 from .refining import ScheduleSearch
 
 SEARCH_SHARE = 0.1
@@ -135,9 +134,9 @@ def _candidate_placements(
     problem = problem_of_graph(priced, constraints, residency, workers)
     held = len(problem) - len(priced.seconds)
     search = ScheduleSearch(problem, SeededRandom(seed))
-    search.try_pass(False, depth_first_order(problem), EARLIEST_FINISH)
+    search.try_pass(False, problem.depth_first_order(), EARLIEST_FINISH)
     deep = search.best
-    bound = max(max(upward_rank(problem, 0.0)), sum(priced.seconds) / workers)
+    bound = max(max(problem.upward_rank(0.0)), sum(priced.seconds) / workers)
     visit = VISIT_SECONDS * len(problem)
     if deep.listed.makespan - bound > visit:
         search.start(2)
@@ -160,22 +159,13 @@ def problem_of_graph(
     maker = np.array(priced.maker, np.int64)
     makes = np.where(maker >= 0, maker + shift, -1)  # per value, the node that makes or holds it
     makes[held] = np.arange(shift)
-    inputs = [node.inputs for node in priced.graph.nodes]
-    read = np.array(list(chain.from_iterable(inputs)), np.int64)
-    reader = np.repeat(np.arange(shift, shift + len(inputs)), [len(some) for some in inputs])
-    there = read >= 0
-    there[there] = makes[read[there]] >= 0
-    read, reader = read[there], reader[there]
-    source, cost = makes[read], np.array(priced.transfer)[read]
-    order = np.lexsort((cost, source, reader))  # of the values between two nodes, the one that takes longest
-    source, reader, cost = source[order], reader[order], cost[order]
-    last = np.ones(len(order), np.bool_)
-    last[:-1] = (source[1:] != source[:-1]) | (reader[1:] != reader[:-1])
-    dag = dag_of([0.0] * shift + priced.seconds, source[last], reader[last], cost[last])
-    fixed = [residency[value] for value in held.tolist()] + [-1] * len(inputs)
+    read, arity = graph_reads(priced.graph)
+    reader = np.arange(shift, shift + len(arity)).repeat(arity)
+    dag = dag_of_reads(np.array([0.0] * shift + priced.seconds), read, reader, makes, np.array(priced.transfer))
+    fixed = [residency[value] for value in held.tolist()] + [-1] * len(priced.seconds)
     for root, worker in constraints.forced.items():
         fixed[shift + root] = worker
-    return as_problem(
+    return problem_of_dag(
         dag,
         Platform.of(workers),
         group=[*range(shift), *[shift + root for root in constraints.group]] if shift else constraints.group,

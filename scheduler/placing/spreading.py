@@ -14,7 +14,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..model.dag import Dag, Platform, Schedule, upward_rank
+from ..model.critical_path import upward_rank
+from ..model.dag import Dag, Platform, Schedule
 
 GAPS_KEPT = 8
 """The number of idle gaps kept per worker, the latest ones."""
@@ -40,23 +41,6 @@ def rank_order(dag: Dag) -> list[int]:
     """Return the nodes by falling upward rank; a topological order if every node takes time."""
     rank = upward_rank(dag, 1.0)
     return np.lexsort((np.arange(len(dag)), -rank)).tolist()
-
-
-def depth_first_order(dag: Dag) -> list[int]:
-    """Return the nodes in a topological order in which nodes that have just become ready come first."""
-    target: list[int] = dag.target[dag.outgoing].tolist()
-    after: list[int] = dag.after.tolist()
-    missing: list[int] = np.diff(dag.before).tolist()
-    stack = [node for node in range(len(dag) - 1, -1, -1) if not missing[node]]
-    order: list[int] = []
-    while stack:
-        node = stack.pop()
-        order.append(node)
-        for reader in reversed(target[after[node] : after[node + 1]]):
-            missing[reader] -= 1
-            if not missing[reader]:
-                stack.append(reader)
-    return order
 
 
 def schedule_many_workers(

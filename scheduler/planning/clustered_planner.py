@@ -22,13 +22,14 @@ from raygrad.proto.ir.graph import Graph
 
 from ..model.arrays import GraphArrays, graph_arrays, offsets
 from ..model.costs import Costs
-from ..model.dag import Dag, Indices, Platform, Schedule, dag_of_merged_edges
+from ..model.dag import Dag, Indices, Platform, Schedule
 from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph
 from ..placing.coarse import MAX_CLUSTERS, TARGET_CLUSTERS, ClusteredDag, coarsen
 from ..placing.constraints import ConstraintArrays, constraint_arrays, constraints_for_workers
+from ..placing.problem import depth_first_order
 from ..placing.scheduling import schedule
-from ..placing.spreading import NodeDemands, depth_first_order, rank_order, schedule_many_workers
+from ..placing.spreading import NodeDemands, rank_order, schedule_many_workers
 from ..segments.array_timetable import SegmentTimes, segment_times
 from ..segments.array_transfers import ArrayTransferPlanner, ArrayTransfers, BlockArrays
 from ..segments.incremental_transfers import update_transfers
@@ -98,7 +99,7 @@ def make_clustered_plan(
         raise PlanError("the cluster has no workers")
     arrays = graph_arrays(PricedGraph(graph, costs))
     constraints = constraint_arrays(arrays, residency, cluster)
-    coarse = coarsen(_dag(arrays), constraints.demand, constraints.bound, len(cluster.workers), nodes, most)
+    coarse = coarsen(arrays.dag(), constraints.demand, constraints.bound, len(cluster.workers), nodes, most)
     origin = (key, residency, cluster, costs, seed)
     return _plan_clusters(arrays, constraints, coarse, residency, costs, cluster, seed, origin)
 
@@ -157,13 +158,6 @@ def _blocks_of_clusters(coarse: ClusteredDag, segmented: ClusterSegments) -> Blo
     )
 
 
-def _dag(arrays: GraphArrays) -> Dag:
-    inside = np.flatnonzero(arrays.read >= 0)
-    inside = inside[arrays.maker[arrays.read[inside]] >= 0]
-    value = arrays.read[inside]
-    return dag_of_merged_edges(arrays.seconds, arrays.maker[value], arrays.reader[inside], arrays.transfer[value])
-
-
 def _best_strategy(
     arrays: GraphArrays,
     coarse: ClusteredDag,
@@ -188,11 +182,10 @@ def _best_strategy(
         if strategy is PlacementStrategy.BY_RANK:
             return schedule_many_workers(dag, platform, demands, rank_order(dag), seed)
         if strategy is PlacementStrategy.DEPTH_FIRST:
-            return (
-                schedule_many_workers(dag, platform, demands, depth_first_order(dag), seed)
-                if len(dag) <= TARGET_CLUSTERS
-                else None
-            )
+            if len(dag) > TARGET_CLUSTERS:
+                return None
+            order = depth_first_order(range(len(dag)), dag.edges_in(), dag.edges_out())
+            return schedule_many_workers(dag, platform, demands, order, seed)
         if strategy is PlacementStrategy.SEARCHED:
             return schedule(dag, platform, seed) if len(dag) <= MAX_SEARCHED_CLUSTERS and alone else None
         return _single_worker_schedule(dag, held, workers, seed) if free else None

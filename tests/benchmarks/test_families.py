@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, check_schedule, critical_path, lower_bound
+from raygrad.scheduler.model.critical_path import critical_path, lower_bound
+from raygrad.scheduler.model.dag import Platform, check_schedule
 from raygrad.scheduler.placing.baselines import cpop, heft, peft
 from raygrad.scheduler.placing.scheduling import schedule
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.scheduler.model.dag import Platform, check_schedule, dag_of
-from raygrad.scheduler.placing.spreading import NodeDemands, depth_first_order, rank_order, schedule_many_workers
+from raygrad.scheduler.placing.problem import depth_first_order
+from raygrad.scheduler.placing.spreading import NodeDemands, rank_order, schedule_many_workers
 
 
 def anywhere(dag, held=None):
@@ -73,7 +74,7 @@ def test_any_schedule_is_one_and_meets_its_demands(data):
         if demand[one] == demand[root] and one not in bound[one + 1 :]:
             bound[one] = root
     demands = NodeDemands(demand=demand, bound=bound, allowed=allowed, held={0: [(workers - 1, 1.0)]})
-    for order in (rank_order(dag), depth_first_order(dag)):
+    for order in (rank_order(dag), depth_first_order(range(len(dag)), dag.edges_in(), dag.edges_out())):
         schedule = schedule_many_workers(dag, platform, demands, order, seed=3)
         check_schedule(schedule, dag, platform)
         for one, worker in enumerate(schedule.worker.tolist()):
