@@ -169,7 +169,7 @@ def _best_strategy(
     strategies: Collection[PlacementStrategy],
 ) -> tuple[PlacementStrategy, ClusterSegments]:
     """Return the blocks of the schedule that ends first, and the strategy by which it was found."""
-    dag, platform = coarse.dag, Platform.of(workers)
+    dag = coarse.dag
     held = _held_by_cluster(arrays, coarse, residency, workers)
     demands = NodeDemands(
         demand=coarse.demand.tolist(), bound=coarse.bound.tolist(), allowed=constraints.allowed, held=held
@@ -180,21 +180,21 @@ def _best_strategy(
 
     def found(strategy: PlacementStrategy) -> Schedule | None:
         if strategy is PlacementStrategy.BY_RANK:
-            return schedule_many_workers(dag, platform, demands, rank_order(dag), seed)
+            return schedule_many_workers(dag, workers, demands, rank_order(dag), seed)
         if strategy is PlacementStrategy.DEPTH_FIRST:
             if len(dag) > TARGET_CLUSTERS:
                 return None
             order = depth_first_order(range(len(dag)), dag.edges_in(), dag.edges_out())
-            return schedule_many_workers(dag, platform, demands, order, seed)
+            return schedule_many_workers(dag, workers, demands, order, seed)
         if strategy is PlacementStrategy.SEARCHED:
-            return schedule(dag, platform, seed) if len(dag) <= MAX_SEARCHED_CLUSTERS and alone else None
+            return schedule(dag, Platform.of(workers), seed) if len(dag) <= MAX_SEARCHED_CLUSTERS and alone else None
         return _single_worker_schedule(dag, held, workers, seed) if free else None
 
     schedules = [(strategy, made) for strategy in strategies if (made := found(strategy)) is not None]
     if not schedules:  # none of these strategies supports the constraints on the current workers
         schedules = [(strategy, made) for strategy in PlacementStrategy if (made := found(strategy)) is not None]
     segmented = [
-        (strategy, segment_clusters(dag, one, platform, costs.call_seconds, held, last)) for strategy, one in schedules
+        (strategy, segment_clusters(dag, one, workers, costs.call_seconds, held, last)) for strategy, one in schedules
     ]
     return min(segmented, key=lambda one: one[1].seconds)
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.memory import execution_order as order
 from raygrad.scheduler.memory.execution_order import blocks_of_sequences, chain_segments, min_memory_order, order_nodes
 from raygrad.scheduler.memory.memory_ledger import MemoryUse
@@ -21,6 +20,8 @@ from raygrad.scheduler.segments.lowering import lower
 from raygrad.scheduler.segments.segmenter import split_blocks
 from raygrad.scheduler.segments.transfers import plan_transfers
 from raygrad.scheduler.simulation.simulate import simulate
+
+from ..machine.invariants import check_invariants
 
 STAGES, BATCHES = 4, 16
 FORWARD, BACKWARD = 1e-2, 2e-2

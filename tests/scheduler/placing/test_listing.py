@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, Schedule, check_schedule, dag_of
-from raygrad.scheduler.placing.baselines import heft
+from raygrad.scheduler.model.dag import Platform, Schedule, dag_of
 from raygrad.scheduler.placing.listing import PassPreferences, list_schedule, urgent_successors
 from raygrad.scheduler.placing.problem import order_by_falling, problem_of_dag
+
+from ...baselines import check_schedule, heft
 
 
 def random_dag(seed, nodes=40, edges=80, transfer=9):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.dag import Platform, Schedule, check_schedule, dag_of
+from raygrad.scheduler.model.dag import Platform, Schedule, dag_of
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.placing.constraints import find_constraints
@@ -26,6 +26,8 @@ from raygrad.scheduler.segments.lowering import lower
 from raygrad.scheduler.segments.segment_clusters import segment_clusters
 from raygrad.scheduler.segments.segmenter import Block
 from raygrad.scheduler.segments.transfers import plan_transfers
+
+from ...baselines import check_schedule
 
 COSTS = Costs(call_seconds=1e-5, hop_seconds=5e-5)
 

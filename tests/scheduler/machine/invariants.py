@@ -1,7 +1,7 @@
 """The invariants of the state machine between two events, checked by recounting its state from scratch.
 
-Tests call `check_invariants` after every event, also in simulations (`watch`). A session never does, because it takes
-time proportional to everything alive.
+Tests call `check_invariants` after every event, also in simulations (`watch`). It takes time proportional to everything
+alive.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from raygrad.errors import InvariantViolation
-
-from ..model.plan import InStore
-from .machine import Machine
-from .state import LiveRun, LiveSegment, ObjectState, SegmentState, State
+from raygrad.scheduler.machine.machine import Machine
+from raygrad.scheduler.machine.state import LiveRun, LiveSegment, ObjectState, SegmentState, State
+from raygrad.scheduler.model.plan import InStore
 
 
 def check_invariants(machine: Machine) -> None:
