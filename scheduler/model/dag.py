@@ -62,7 +62,7 @@ class Dag:
 
 
 def dag_of(seconds: ArrayLike, source: ArrayLike, target: ArrayLike, transfer: ArrayLike) -> Dag:
-    """Return a graph from its nodes' times and its edges, in any order; edges between the same nodes are kept apart.
+    """Return a graph from its nodes' times and its edges as `dag_of_merged_edges` does, with all of them checked.
 
     Raises PlanError if arrays do not fit together, a time is negative or not finite, or an edge leads nowhere or back.
     """
@@ -76,17 +76,7 @@ def dag_of(seconds: ArrayLike, source: ArrayLike, target: ArrayLike, transfer: A
         raise PlanError("times of nodes and edges must be finite and not negative")
     if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < count):
         raise PlanError(f"every edge must go from a node to a later one of the {count}")
-    order = np.lexsort((src, dst))
-    src, dst, cost = src[order], dst[order], cost[order]
-    return Dag(
-        seconds=times,
-        source=src,
-        target=dst,
-        transfer=cost,
-        before=np.searchsorted(dst, np.arange(count + 1)),
-        outgoing=(outgoing := np.lexsort((dst, src))),
-        after=np.searchsorted(src[outgoing], np.arange(count + 1)),
-    )
+    return dag_of_merged_edges(times, src, dst, cost)
 
 
 def dag_of_merged_edges(seconds: Floats, source: Indices, target: Indices, transfer: Floats) -> Dag:

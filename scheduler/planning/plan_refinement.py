@@ -16,7 +16,10 @@ from typing import Final
 
 from raygrad.proto.ir.graph import Graph
 
+from ..model.arrays import graph_arrays
 from ..model.costs import Costs
+from ..model.critical_path import lower_bound
+from ..model.dag import Platform
 from ..model.measured_costs import MeasuredCosts, PlanCostClasses
 from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph
@@ -71,19 +74,6 @@ def repredict(graph: Graph, plan: Plan, residency: tuple[int, ...], measured: Me
     return replace(plan, segments=segments, predicted_seconds=seconds)
 
 
-def lower_bound_seconds(priced: PricedGraph, workers: int) -> float:
-    """Return a time that no plan can fall below: all work divided evenly, or the longest way through the graph."""
-    end = list(priced.seconds)
-    maker = priced.maker
-    for index, node in enumerate(priced.graph.nodes):
-        latest = 0.0
-        for value in node.inputs:
-            if value >= 0 and maker[value] >= 0 and end[maker[value]] > latest:
-                latest = end[maker[value]]
-        end[index] += latest
-    return max(max(end, default=0.0), sum(priced.seconds) / workers)
-
-
 def cost_shift(plan: Plan, counted: PlanCostClasses, before: Costs, now: Costs) -> float:
     """Return the part of a plan's time that has shifted to other causes between two sets of costs."""
     one, other = (_cost_shares(plan, counted, costs) for costs in (before, now))
@@ -126,7 +116,7 @@ def refine(
         return Refinement()
     if not measured.settled(taken) or cost_shift(plan, counted, compared, costs) <= MIN_SHIFT:
         return Refinement()
-    if measured.pace * lower_bound_seconds(PricedGraph(graph, costs), workers) >= wanted:
+    if measured.pace * lower_bound(graph_arrays(PricedGraph(graph, costs)).dag(), Platform.of(workers)) >= wanted:
         return Refinement(compared=costs)
     other = repredict(graph, make(costs), residency, measured, cluster)
     if other.segments == plan.segments or other.predicted_seconds >= wanted:
