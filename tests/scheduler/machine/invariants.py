@@ -57,9 +57,10 @@ def _flight(machine: Machine) -> Iterator[str]:
     for one in waiting:
         if id(one) not in queued:
             yield f"segment {one.index} of run {one.run} waits in no queue"
+    dispatcher = machine.dispatcher
     for worker in state.queues:
-        head = machine.head(worker)
-        if head is not None and state.in_flight.get(worker, 0) < machine.window and machine.missing(head) is None:
+        head = dispatcher.head(worker)
+        if head is not None and state.in_flight.get(worker, 0) < machine.window and dispatcher.missing(head) is None:
             yield f"segment {head.index} of run {head.run} could be commanded and is not"
 
 
