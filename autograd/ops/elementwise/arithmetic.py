@@ -18,8 +18,8 @@ from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import conj, define, infer_elementwise, log_of_sum, quiet, xp
 from ...registry.dtype_constraints import floats_alone, no_bools, no_complex, real_floats, real_numbers
 from ..layout.axis_order import zeros_apart, zeros_as
-from .compare import keep, where
 from .unary import exp, log
+from .where import keep, where
 
 PUBLIC = """
     add addcdiv addcmul atan2 clamp clamp_max clamp_min div floor_divide fmod hypot lerp logaddexp maximum minimum mul

@@ -19,7 +19,7 @@ from ...registry.define_op import define, infer_elementwise, xp
 from ...registry.dtype_constraints import integers_alone, no_complex, real_floats
 from ...tensor.tensor import Tensor
 from ..reduction.reduce import sum
-from .compare import nonzero
+from .where import nonzero
 
 PUBLIC = """
     argwhere bitwise_left_shift bitwise_right_shift equal heaviside is_floating_point is_nonzero is_same_size is_signed

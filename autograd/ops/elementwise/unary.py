@@ -20,8 +20,8 @@ from ...registry.define_op import conj, define, infer_elementwise, infer_same, q
 from ...registry.dtype_constraints import no_bools, real_numbers
 from ...registry.registry import Admits, Op
 from ..layout.axis_order import zeros_apart, zeros_as
-from .compare import keep
 from .complex_numbers import infer_real, real
+from .where import keep
 
 PUBLIC = """
     abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg

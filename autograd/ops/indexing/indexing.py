@@ -21,7 +21,7 @@ from ...devices.serving import as_kernel_result, move_array
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, broadcast_shape, contiguous, define, infer_shaped, space_of
 from ...tensor.tensor import Tensor
-from ..elementwise.compare import nonzero, where
+from ..elementwise.where import nonzero, where
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.device_transfer import to_device
 from ..layout.joining import stack

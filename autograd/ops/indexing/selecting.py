@@ -18,8 +18,8 @@ from ...registry.define_op import axis_of, broadcast_shape, conj, define, quiet,
 from ...registry.dtype_constraints import no_complex
 from ...tensor.tensor import Tensor
 from ..elementwise.arithmetic import clamp_min
-from ..elementwise.compare import keep, where
 from ..elementwise.complex_numbers import real
+from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.diagonals import put_diagonal
 from ..layout.shape import expand, reshape

@@ -15,13 +15,13 @@ from ...dispatch.creation import zeros
 from ...dispatch.dispatch import call
 from ...registry.define_op import axis_of, define, xp
 from ...registry.dtype_constraints import no_bools, no_complex, takes
-from ..elementwise.compare import nonzero
+from ..elementwise.where import nonzero
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.joining import cat
 from ..layout.shape import movedim, reshape, unsqueeze
 from ..reduction.minmax import any as _any
-from ..reduction.minmax import argsort
 from ..reduction.reduce import cumsum
+from ..reduction.sort import argsort
 from .gathering import index_select, scatter, scatter_add
 
 PUBLIC = "bincount isin unique unique_consecutive".split()

@@ -16,13 +16,13 @@ from raygrad.errors import AutogradError, LinAlgError, ShapeError
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
 from ...registry.define_op import conj, contiguous, define, infer_same, like_operand, real_of, space_of
-from ..elementwise.compare import where
+from ..elementwise.where import where
 from ..layout.axis_order import to_dtype
 from ..layout.diagonals import diagonal, tril
 from ..layout.joining import cat
 from ..layout.rearranging import diag_embed
 from ..layout.shape import transpose, unsqueeze
-from .linear import matmul
+from .matmul import matmul
 from .triangular import solve_triangular
 
 _linalg: Any = np.linalg

@@ -21,14 +21,14 @@ from ...dispatch.dispatch import call
 from ...registry.define_op import broadcast_shape, conj, contiguous, define, infer_same, quiet, real_of, space_of
 from ...tensor.tensor import Tensor
 from ..elementwise.arithmetic import clamp_min
-from ..elementwise.compare import where
 from ..elementwise.unary import abs, log
+from ..elementwise.where import where
 from ..layout.shape import reshape, transpose, unsqueeze
 from ..reduction.minmax import amax
 from ..reduction.reduce import sum
 from .factorizations import conjugate_transpose, eigvalsh, expect_matrices, svdvals, with_linalg_errors
-from .linear import matmul
-from .tensor_contractions import chain_matmul
+from .matmul import matmul
+from .tensordot import chain_matmul
 
 PUBLIC = "det inverse logdet matrix_power pinverse slogdet".split()
 

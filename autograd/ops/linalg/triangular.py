@@ -15,7 +15,7 @@ from ...dispatch.dispatch import call
 from ...registry.define_op import broadcast_shape, conj, contiguous, define, space_of, xp
 from ..layout.diagonals import tril, triu
 from ..layout.shape import transpose
-from .linear import matmul
+from .matmul import matmul
 
 
 def _solve(a: Any, b: Any, upper: bool, unit: bool) -> Any:

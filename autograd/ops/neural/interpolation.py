@@ -19,7 +19,7 @@ from ...registry.dtype_constraints import only, real_floats
 from ...tensor.tensor import Tensor
 from ..indexing.gathering import index_select
 from ..layout.shape import movedim
-from ..linalg.linear import matmul
+from ..linalg.matmul import matmul
 
 PUBLIC = ["interpolate"]
 

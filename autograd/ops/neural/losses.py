@@ -17,8 +17,8 @@ from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import define, quiet, space_of, xp
 from ...registry.dtype_constraints import real_floats, takes
 from ..elementwise.arithmetic import clamp_min, infer_elementwise, sub
-from ..elementwise.compare import where
 from ..elementwise.unary import abs, log, log1p, square
+from ..elementwise.where import where
 from ..indexing.gathering import gather
 from ..reduction.reduce import mean, sum
 from .activations import log_softmax

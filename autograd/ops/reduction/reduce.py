@@ -33,8 +33,8 @@ from ...registry.define_op import (
 )
 from ...storage.views import current_data
 from ...tensor.tensor import Tensor
-from ..elementwise.compare import keep
 from ..elementwise.unary import exp
+from ..elementwise.where import keep
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.joining import cat, stack
 from ..layout.shape import expand, flip, movedim, reshape

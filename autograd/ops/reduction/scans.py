@@ -27,7 +27,7 @@ from ...registry.define_op import (
 )
 from ...registry.dtype_constraints import floats_alone, no_complex_to_compare
 from ...tensor.tensor import Tensor
-from ..elementwise.compare import keep
+from ..elementwise.where import keep
 from ..indexing.gathering import scatter_zeros
 from ..layout.axis_order import to_dtype
 from ..layout.joining import cat, narrow

@@ -15,8 +15,8 @@ from raygrad.errors import AutogradError
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, define, quiet, real_of, row_by_row
-from ..elementwise.compare import keep, where
 from ..elementwise.unary import abs, sgn
+from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype, zeros_as
 from .minmax import greatest, least
 from .reduce import Dims, add_up, converted, keep_reduced_dims, reduced_shape, static_of, sum
