@@ -115,16 +115,22 @@ def one_by_one(op_call: BatchedOpCall) -> Any:
     made: list[Any] = []
     for example in range(count):
         operands = [
-            _example(operand, example, op_call.size) if flag else operand
+            example_of(operand, 0, example, op_call.size) if flag else operand
             for operand, flag in zip(op_call.operands, op_call.batched, strict=True)
         ]
         made.append(call(op_call.op, operands, op_call.params))
     outputs = [made] if op_call.op.outputs == 1 else [list(parts) for parts in zip(*made, strict=True)]
-    stacked = [ops.stack(parts) if op_call.size else ops.stack(parts)[:0] for parts in outputs]
+    stacked = [stacked_examples(parts, op_call.size) for parts in outputs]
     return stacked[0] if op_call.op.outputs == 1 else tuple(stacked)
 
 
-def _example(operand: Any, number: int, size: int) -> Any:
-    """Return one example; of an empty batch, zeros in an example's shape, from which the shape of the outputs
-    follows."""
-    return operand[number] if size else zeros_on(operand.device, operand.shape[1:], operand.dtype)
+def example_of(value: Any, dim: int, number: int, size: int) -> Any:
+    """Return one example of a batch; of an empty batch, zeros in an example's shape, which decides that of outputs."""
+    if size:
+        return ops.select(value, dim, number)
+    return zeros_on(value.device, value.shape[:dim] + value.shape[dim + 1 :], value.dtype)
+
+
+def stacked_examples(examples: Sequence[Any], size: int) -> Any:
+    """Return examples as a batch, with its dimension in front; as an empty one if that is its size."""
+    return ops.stack(examples) if size else ops.stack(examples)[:0]

@@ -27,10 +27,6 @@ PUBLIC = """
 """.split()
 
 
-def _heaviside(a: Any, b: Any) -> Any:
-    return xp.heaviside(a, b) if a.dtype.kind == "f" else xp.where(a == 0, b, a > 0).astype(a.dtype)
-
-
 def _shift(name: str, kernel: Any, doc: str) -> OfTwo:
     """Define a shift of the bits of integers, and return its function."""
     op = define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=integers_alone)
@@ -40,7 +36,12 @@ def _shift(name: str, kernel: Any, doc: str) -> OfTwo:
 bitwise_left_shift = _shift("bitwise_left_shift", np.left_shift, "Return `input << other`.")
 bitwise_right_shift = _shift("bitwise_right_shift", np.right_shift, "Return `input >> other`, the sign being kept.")
 _HEAVISIDE = define(
-    "heaviside", ("a", "b"), _heaviside, infer_elementwise("heaviside"), promotes="arith", admits=no_complex
+    "heaviside",
+    ("a", "b"),
+    lambda a, b: xp.heaviside(a, b) if a.dtype.kind == "f" else xp.where(a == 0, b, a > 0).astype(a.dtype),
+    infer_elementwise("heaviside"),
+    promotes="arith",
+    admits=no_complex,
 )
 nextafter = binary_function(
     define("nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=real_floats),

@@ -54,10 +54,6 @@ def _keep(a: Any, mask: Any) -> Any:
     return xp.where(mask, a, zero)
 
 
-def _keep_infer(params: tuple[Any, ...], a: Any, mask: Any) -> Any:
-    return broadcast_shape("keep", (a.shape, mask.shape)), a.dtype
-
-
 def _keep_backward(ctx: Any, g: Any) -> Any:
     (mask,) = ctx.saved_tensors
     return keep(g, mask), None
@@ -70,14 +66,19 @@ _WHERE_MEETS = Op("where", ("a", "b"), promotes="arith")
 """The promotion of the two values of `where`; the condition takes no part in it."""
 
 
-_KEEP = define("keep", ("a", "mask"), _keep, _keep_infer, _keep_backward, saves="mask")
+_KEEP = define(
+    "keep",
+    ("a", "mask"),
+    _keep,
+    lambda params, a, mask: (broadcast_shape("keep", (a.shape, mask.shape)), a.dtype),
+    _keep_backward,
+    saves="mask",
+)
 
 
-def _nonzero(a: Any) -> Any:
-    return np.argwhere(a) if a.ndim else space_of(a).zeros((int(bool(a)), 0), np.int64)
-
-
-_NONZERO = define("nonzero", ("a",), _nonzero, None)
+_NONZERO = define(
+    "nonzero", ("a",), lambda a: np.argwhere(a) if a.ndim else space_of(a).zeros((int(bool(a)), 0), np.int64), None
+)
 
 
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:

@@ -194,29 +194,29 @@ def _getitem_infer(params: tuple[Any, ...], a: Any, index: Basic) -> Any:
     return tuple(shape), a.dtype
 
 
-def _getitem_backward(ctx: Any, g: Any) -> Any:
-    return zeros_around(g, ctx.saved_tensors[0], ctx.inputs[0][0]), None
-
-
 def _getitem_grad(g: Any, index: Basic, shape: Shape) -> Any:
     out = space_of(g).zeros(shape, g.dtype)
     out[_as_index(index)] = g
     return out
 
 
-def _getitem_grad_infer(params: tuple[Any, ...], g: Any, index: Basic) -> Any:
-    return params[0], g.dtype
-
-
-def _getitem_grad_backward(ctx: Any, g: Any) -> Any:
-    return call(_GETITEM, (g, ctx.saved_tensors[0])), None
-
-
 _GETITEM = define(
-    "getitem", ("a", "index"), _getitem, _getitem_infer, _getitem_backward, saves="index", view=True, weak_numbers=False
+    "getitem",
+    ("a", "index"),
+    _getitem,
+    _getitem_infer,
+    lambda ctx, g: (zeros_around(g, ctx.saved_tensors[0], ctx.inputs[0][0]), None),
+    saves="index",
+    view=True,
+    weak_numbers=False,
 )
 _GETITEM_GRAD = define(
-    "getitem_grad", ("g", "index"), _getitem_grad, _getitem_grad_infer, _getitem_grad_backward, saves="index"
+    "getitem_grad",
+    ("g", "index"),
+    _getitem_grad,
+    lambda params, g, index: (params[0], g.dtype),
+    lambda ctx, g: (call(_GETITEM, (g, ctx.saved_tensors[0])), None),
+    saves="index",
 )
 
 
@@ -320,10 +320,6 @@ def _index_grad(g: Any, rows: Any, axes: Shape, shape: Shape) -> Any:
     return out
 
 
-def _index_grad_backward(ctx: Any, g: Any) -> Any:
-    return call(INDEX, (g, ctx.saved_tensors[0]), (ctx.params[0],)), None
-
-
 def _index_put(a: Any, value: Any, rows: Any, axes: Shape, accumulate: bool) -> Any:
     out = a.copy(order="K")
     where_to = _at(rows, axes, a.ndim)
@@ -351,7 +347,14 @@ def _index_put_backward(ctx: Any, g: Any) -> Any:
 
 
 INDEX = define("index", ("a", "rows"), _index, _index_infer, _index_backward, saves="rows")
-_INDEX_GRAD = define("index_grad", ("g", "rows"), _index_grad, infer_shaped(1), _index_grad_backward, saves="rows")
+_INDEX_GRAD = define(
+    "index_grad",
+    ("g", "rows"),
+    _index_grad,
+    infer_shaped(1),
+    lambda ctx, g: (call(INDEX, (g, ctx.saved_tensors[0]), (ctx.params[0],)), None),
+    saves="rows",
+)
 INDEX_PUT = define("index_put", ("a", "value", "rows"), _index_put, _index_put_infer, _index_put_backward, saves="rows")
 
 

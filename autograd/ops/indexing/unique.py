@@ -27,15 +27,13 @@ from .gathering import index_select, scatter, scatter_add
 PUBLIC = "bincount isin unique unique_consecutive".split()
 
 
-def _row_order(a: Any) -> Any:
-    return xp.lexsort(a.T[::-1]) if a.shape[1] else xp.arange(a.shape[0])
-
-
-def _row_order_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape[:1], np.dtype(np.int64)
-
-
-_ROW_ORDER = define("row_order", ("a",), _row_order, _row_order_infer, host_only=True)
+_ROW_ORDER = define(
+    "row_order",
+    ("a",),
+    lambda a: xp.lexsort(a.T[::-1]) if a.shape[1] else xp.arange(a.shape[0]),
+    lambda params, a: (a.shape[:1], np.dtype(np.int64)),
+    host_only=True,
+)
 
 
 def _differs_from_previous(rows: Any) -> Any:

@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError, LinAlgError, ShapeError
 
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
-from ...registry.define_op import conj, contiguous, define, infer_same, like_operand, real_of, space_of
+from ...registry.define_op import OpCallable, conj, contiguous, define, infer_same, like_operand, real_of, space_of
 from ..elementwise.where import where
 from ..layout.axis_order import to_dtype
 from ..layout.diagonals import diagonal, tril
@@ -52,12 +52,14 @@ def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
         raise AutogradError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {a.dtype}")
 
 
-def with_linalg_errors(name: str, kernel: Any) -> Any:
+def with_linalg_errors(name: str, kernel: OpCallable) -> Any:
     """Return a LAPACK kernel whose failures raise raygrad's `LinAlgError`, a RuntimeError as PyTorch's is."""
+
+    run: Any = kernel
 
     def telling(*args: Any) -> Any:
         try:
-            return kernel(*args)
+            return run(*args)
         except np.linalg.LinAlgError as error:
             raise LinAlgError(f"linalg.{name}: {error}") from None
 
@@ -75,10 +77,6 @@ def _with_dtype(real: Any, like: Any) -> Any:
 # ---- Cholesky --------------------------------------------------------------------------------------------------------
 
 
-def _cholesky(a: Any) -> Any:
-    return _linalg.cholesky(as_dense(a))
-
-
 def _halved(a: Any) -> Any:
     """Return the lower triangle with half of the diagonal."""
     return tril(a) - diag_embed(diagonal(a, 0, -2, -1)) / 2
@@ -93,7 +91,12 @@ def _cholesky_backward(ctx: Any, g: Any) -> Any:
 
 
 _CHOLESKY = define(
-    "cholesky", ("a",), with_linalg_errors("cholesky", _cholesky), infer_same, _cholesky_backward, saves="output"
+    "cholesky",
+    ("a",),
+    with_linalg_errors("cholesky", lambda a: _linalg.cholesky(as_dense(a))),
+    infer_same,
+    _cholesky_backward,
+    saves="output",
 )
 
 
@@ -190,10 +193,6 @@ def _eigh(a: Any, part: str) -> Any:
     return values, contiguous(vectors)
 
 
-def _eigh_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return [(a.shape[:-1], real_of(a.dtype)), (a.shape, a.dtype)]
-
-
 def _differences(values: Any, like: Any) -> Any:
     """Return `values[j] - values[i]` in row i and column j, ones on the diagonal."""
     gaps = unsqueeze(values, -2) - unsqueeze(values, -1)
@@ -222,7 +221,7 @@ _EIGH = define(
     "eigh",
     ("a",),
     with_linalg_errors("eigh", _eigh),
-    _eigh_infer,
+    lambda params, a: [(a.shape[:-1], real_of(a.dtype)), (a.shape, a.dtype)],
     _eigh_backward,
     saves=("output", "output1"),
     outputs=2,

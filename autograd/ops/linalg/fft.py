@@ -48,10 +48,6 @@ def _c2c(a: Any, axes: Shape, inverse: bool, norm: str) -> Any:
     return contiguous(out.astype(complex_of(a.dtype), copy=False))
 
 
-def _c2c_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, complex_of(a.dtype)
-
-
 _OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 """The adjoint of a transform is the inverse one, with the factor on the other side."""
 
@@ -61,7 +57,7 @@ def _c2c_backward(ctx: Any, g: Any) -> Any:
     return call(_C2C, (g,), (axes, not inverse, _OTHER[norm]))
 
 
-_C2C = define("fft_c2c", ("a",), _c2c, _c2c_infer, _c2c_backward, saves="none")
+_C2C = define("fft_c2c", ("a",), _c2c, lambda params, a: (a.shape, complex_of(a.dtype)), _c2c_backward, saves="none")
 
 # ---- real to complex, and back ---------------------------------------------------------------------------------------
 

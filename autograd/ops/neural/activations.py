@@ -101,17 +101,9 @@ def _softplus_backward(ctx: Any, g: Any) -> Any:
     return where(scaled > threshold, g, g * sigmoid(scaled)), None, None
 
 
-def _leaky_relu(a: Any, slope: float) -> Any:
-    return xp.where(a > 0, a, a * slope)
-
-
 def _leaky_relu_backward(ctx: Any, g: Any) -> Any:
     a, slope = ctx.saved_tensors
     return where(a > 0, g, g * slope), None
-
-
-def _elu(a: Any, alpha: float) -> Any:
-    return xp.where(a > 0, a, xp.expm1(a) * alpha)
 
 
 def _elu_backward(ctx: Any, g: Any) -> Any:
@@ -135,13 +127,21 @@ _SOFTPLUS = define(
 _LEAKY_RELU = define(
     "leaky_relu",
     ("a", "negative_slope"),
-    _leaky_relu,
+    lambda a, slope: xp.where(a > 0, a, a * slope),
     _infer_first,
     _leaky_relu_backward,
     promotes="float",
     admits=real_floats,
 )
-_ELU = define("elu", ("a", "alpha"), quiet(_elu), _infer_first, _elu_backward, promotes="float", admits=real_floats)
+_ELU = define(
+    "elu",
+    ("a", "alpha"),
+    quiet(lambda a, alpha: xp.where(a > 0, a, xp.expm1(a) * alpha)),
+    _infer_first,
+    _elu_backward,
+    promotes="float",
+    admits=real_floats,
+)
 
 
 @takes(real_floats)

@@ -170,11 +170,7 @@ def _one_hot(target: Any, classes: int) -> Any:
     return (target[..., None] == space_of(target).arange(classes)).astype(np.int64)
 
 
-def _one_hot_infer(params: tuple[Any, ...], target: Any) -> Any:
-    return (*target.shape, params[0]), dtypes.int64
-
-
-_ONE_HOT = define("one_hot", ("target",), _one_hot, _one_hot_infer)
+_ONE_HOT = define("one_hot", ("target",), _one_hot, lambda params, target: ((*target.shape, params[0]), dtypes.int64))
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:

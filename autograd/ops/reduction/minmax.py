@@ -240,16 +240,8 @@ def _truth_infer(params: tuple[Any, ...], a: Any) -> Any:
     return reduced_shape(a.shape, *params), dtypes.bool
 
 
-def _all(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    return np.all(a, axes, None, keepdim)
-
-
-def _any(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    return np.any(a, axes, None, keepdim)
-
-
-_ALL = define("all", ("a",), _all, _truth_infer)
-_ANY = define("any", ("a",), _any, _truth_infer)
+_ALL = define("all", ("a",), lambda a, axes, keepdim: np.all(a, axes, None, keepdim), _truth_infer)
+_ANY = define("any", ("a",), lambda a, axes, keepdim: np.any(a, axes, None, keepdim), _truth_infer)
 
 
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:

@@ -30,11 +30,9 @@ def _argsort(a: Any, axis: int, descending: bool) -> Any:
     return np.flip(a.shape[axis] - 1 - backwards, axis).copy()
 
 
-def _argsort_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, dtypes.int64
-
-
-_ARGSORT = define("argsort", ("a",), _argsort, _argsort_infer, promotes="arith", admits=no_complex)
+_ARGSORT = define(
+    "argsort", ("a",), _argsort, lambda params, a: (a.shape, dtypes.int64), promotes="arith", admits=no_complex
+)
 
 
 def argsort(input: Any, dim: int = -1, descending: bool = False) -> Any:
