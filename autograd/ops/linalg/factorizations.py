@@ -15,22 +15,17 @@ from raygrad.errors import AutogradError, LinAlgError, ShapeError
 
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
-from ...registry.define_op import OpCallable, conj, contiguous, define, infer_same, like_operand, real_of, space_of
+from ...registry.define_op import OpCallable, contiguous, define, infer_same, like_operand, real_of, space_of
 from ..elementwise.where import where
 from ..layout.axis_order import to_dtype
 from ..layout.diagonals import diagonal, tril
 from ..layout.joining import cat
 from ..layout.rearranging import diag_embed
-from ..layout.shape import transpose, unsqueeze
-from .matmul import matmul
+from ..layout.shape import unsqueeze
+from .matmul import conjugate_transpose, matmul
 from .triangular import solve_triangular
 
 _linalg: Any = np.linalg
-
-
-def conjugate_transpose(a: Any) -> Any:
-    """Return the conjugate transposes of matrices."""
-    return conj(transpose(a, -2, -1))
 
 
 def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:

@@ -18,7 +18,7 @@ from ...core.array_layout import as_dense
 from ...devices.serving import factory_device
 from ...dispatch.device_dispatch import made_on
 from ...dispatch.dispatch import call
-from ...registry.define_op import Shape, axis_of, conj, contiguous, define, real_of, space_of
+from ...registry.define_op import Shape, axis_of, conj, contiguous, define, like_operand, real_of, space_of
 from ...tensor.tensor import Tensor
 from ..indexing.indexing import zeros_around
 from ..layout.axis_order import to_dtype
@@ -101,7 +101,7 @@ def _c2r_backward(ctx: Any, g: Any) -> Any:
     if extent % 2 == 0:
         weights[-1] = 1
     weights = weights.reshape([-1 if i == axis else 1 for i in range(len(out.shape))])
-    return out * (Tensor.made(weights) if isinstance(out, Tensor) else weights)
+    return out * (like_operand(weights, out))
 
 
 _R2C = define("fft_r2c", ("a",), _r2c, _r2c_infer, _r2c_backward, saves="none")

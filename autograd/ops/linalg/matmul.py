@@ -64,7 +64,7 @@ def _matmul_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
     return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())), a.dtype
 
 
-def _turned(a: Any) -> Any:
+def conjugate_transpose(a: Any) -> Any:
     """Return the conjugate transposes of matrices."""
     return conj(transpose(a, -2, -1))
 
@@ -85,11 +85,11 @@ def _matmul_backward(ctx: Any, g: Any) -> Any:
             to_b = matmul(reshape(g, (-1,)), conj(_flat(a)))
         return unsqueeze(g, -1) * conj(b) if need_a else None, to_b
     if need_a:
-        to_a = matmul(g, _turned(b))
+        to_a = matmul(g, conjugate_transpose(b))
     if need_b:
         if nb == 2 and na > 2:
             a, g = _flat(a), _flat(g)
-        to_b = matmul(_turned(a), g)
+        to_b = matmul(conjugate_transpose(a), g)
     return to_a, to_b
 
 

@@ -18,16 +18,25 @@ from ...core.array_layout import as_dense
 from ...devices.serving import as_kernel_result
 from ...dispatch.casting import with_autocast
 from ...dispatch.dispatch import call
-from ...registry.define_op import broadcast_shape, conj, contiguous, define, infer_same, quiet, real_of, space_of
-from ...tensor.tensor import Tensor
+from ...registry.define_op import (
+    broadcast_shape,
+    conj,
+    contiguous,
+    define,
+    infer_same,
+    like_operand,
+    quiet,
+    real_of,
+    space_of,
+)
 from ..elementwise.arithmetic import clamp_min
 from ..elementwise.unary import abs, log
 from ..elementwise.where import where
 from ..layout.shape import reshape, transpose, unsqueeze
 from ..reduction.minmax import amax
 from ..reduction.reduce import sum
-from .factorizations import conjugate_transpose, eigvalsh, expect_matrices, svdvals, with_linalg_errors
-from .matmul import matmul
+from .factorizations import eigvalsh, expect_matrices, svdvals, with_linalg_errors
+from .matmul import conjugate_transpose, matmul
 from .tensordot import chain_matmul
 
 PUBLIC = "det inverse logdet matrix_power pinverse slogdet".split()
@@ -321,7 +330,7 @@ def matrix_power(A: Any, n: int) -> Any:
         return matrix_power(with_autocast(inv)(A), -n)
     if n == 0:
         one: Any = np.broadcast_to(space_of(A).eye(A.shape[-1], dtype=A.dtype), A.shape)
-        return A * 0 + (Tensor.made(one) if isinstance(A, Tensor) else one)
+        return A * 0 + like_operand(one, A)
     power, out, product = A, None, with_autocast(matmul)
     while n:
         if n % 2:

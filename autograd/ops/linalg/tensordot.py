@@ -13,8 +13,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.casting import with_autocast
 from ...dispatch.dispatch import check_operand
-from ...registry.define_op import axis_of, broadcast_shape, conj, space_of
-from ...tensor.tensor import Tensor
+from ...registry.define_op import axis_of, broadcast_shape, conj, like_operand, space_of
 from ..elementwise.arithmetic import mul, sub
 from ..indexing.gathering import index_select
 from ..layout.shape import expand, permute, reshape
@@ -144,5 +143,4 @@ def cross_along(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 
 def _turn(like: Any, by: int) -> Any:
-    places = (space_of(like).arange(3) + by) % 3
-    return Tensor.made(places) if isinstance(like, Tensor) else places
+    return like_operand((space_of(like).arange(3) + by) % 3, like)

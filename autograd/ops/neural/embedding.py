@@ -12,7 +12,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...registry.define_op import space_of
+from ...registry.define_op import like_operand, space_of
 from ..elementwise.arithmetic import add
 from ..elementwise.where import where
 from ..indexing.indexing import getitem
@@ -20,7 +20,6 @@ from ..layout.shape import permute, reshape, transpose, unsqueeze
 from ..linalg.matmul import matmul
 from .activations import softmax
 from .dropout import dropout
-from .interpolation import as_array_like
 
 PUBLIC = "channel_shuffle embedding pixel_shuffle pixel_unshuffle scaled_dot_product_attention".split()
 
@@ -58,7 +57,7 @@ def scaled_dot_product_attention(
             raise AutogradError(
                 "scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True"
             )
-        attn_mask = as_array_like(np.tril(space_of(products).ones((query.shape[-2], key.shape[-2]), bool)), products)
+        attn_mask = like_operand(np.tril(space_of(products).ones((query.shape[-2], key.shape[-2]), bool)), products)
     if attn_mask is not None:
         products = where(attn_mask, products, -math.inf) if attn_mask.dtype.kind == "b" else add(products, attn_mask)
     return matmul(dropout(softmax(products, -1), dropout_p), value)
