@@ -20,7 +20,7 @@ from ..dispatch.dispatch import call
 from ..registry.vjp_rules import Meta, OpContext, vjp_tensors
 from ..tensor.tensor import Tensor
 from ..vmap.batched_backward import backward_batched
-from .traversal import call_hook
+from .hook_calls import call_hook
 
 if TYPE_CHECKING:
     from ..devices import Device

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.engine.traversal import call_hook
+from raygrad.autograd.engine.hook_calls import call_hook
 
 
 def vector(T: Any, *values, requires_grad=True) -> Any:
