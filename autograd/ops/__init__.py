@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 from ..dispatch.argument_errors import with_argument_errors
 from ..dispatch.casting import with_autocast
 from . import aliases
-from .elementwise import arithmetic, compare, complex_numbers, error_function, pointwise, predicates, special, unary
+from .elementwise import (
+    arithmetic,
+    compare,
+    complex_numbers,
+    division,
+    error_function,
+    pointwise,
+    predicates,
+    special,
+    unary,
+)
 from .elementwise import where as masks
 from .elementwise.where import keep as keep
 from .indexing import gathering, indexing, selecting, unique
@@ -63,6 +73,7 @@ TOP = (
     compare,
     complex_numbers,
     diagonals,
+    division,
     unique,
     einsum,
     error_function,

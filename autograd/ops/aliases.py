@@ -6,7 +6,7 @@ A name and its function; nothing is computed here.
 
 from __future__ import annotations
 
-from .elementwise import arithmetic, compare, complex_numbers, unary
+from .elementwise import arithmetic, compare, complex_numbers, division, unary
 from .layout import axis_order, joining, shape
 from .linalg import matmul
 from .neural import dropout as dropouts
@@ -21,7 +21,7 @@ absolute, negative, fix = unary.abs, unary.neg, unary.trunc
 arccos, arcsin, arctan = unary.acos, unary.asin, unary.atan
 arccosh, arcsinh, arctanh = unary.acosh, unary.asinh, unary.atanh
 arctan2, clip = arithmetic.atan2, arithmetic.clamp
-multiply, subtract, divide, true_divide = arithmetic.mul, arithmetic.sub, arithmetic.div, arithmetic.div
+multiply, subtract, divide, true_divide = arithmetic.mul, arithmetic.sub, division.div, division.div
 greater, greater_equal, less, less_equal = compare.gt, compare.ge, compare.lt, compare.le
 not_equal, bitwise_invert = compare.ne, compare.bitwise_not
 conj_physical = complex_numbers.conj

@@ -14,8 +14,9 @@ from raygrad.errors import AutogradError
 from .. import ops
 from ..core.batched_data import VmapLevel, batched, innermost_vmap_level, unwrap_batched
 from ..core.modes import state
+from ..dispatch.backward_node import attach_node
 from ..dispatch.device_dispatch import zeros_on
-from ..dispatch.dispatch import _attach, call
+from ..dispatch.dispatch import call
 from ..registry.registry import Op
 from ..storage.views import owner_of, record_view
 from ..tensor.tensor import Tensor
@@ -48,7 +49,7 @@ def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], neede
     if op.view:
         _share(results[0], op, operands, params, level)
     if needed and state.here.grad:
-        _attach(op, operands, params, [o._data if isinstance(o, Tensor) else o for o in operands], results)
+        attach_node(op, operands, params, [o._data if isinstance(o, Tensor) else o for o in operands], results)
     return results[0] if op.outputs == 1 else results
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.direct_functions import OfOne, OfTwo, binary_function, unary_function
-from ...dispatch.dispatch import call_few, check_operand
+from ...dispatch.dispatch import call_few
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import (
     define,
     infer_comparison,

@@ -11,7 +11,8 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...dispatch.dispatch import call_few, check_operand
+from ...dispatch.dispatch import call_few
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import broadcast_shape, define, infer_same, real_of, space_of
 from ...registry.define_op import conj as conjugated
 from ..layout.axis_order import zeros_as

@@ -19,9 +19,10 @@ from ...registry.define_op import conj, define, infer_comparison, infer_elementw
 from ...registry.dtype_constraints import no_complex, real_floats, takes
 from ..layout.axis_order import to_dtype, zeros_as
 from ..reduction.reduce import sum
-from .arithmetic import add, atan2, div, logaddexp, mul, pow, sub
+from .arithmetic import add, atan2, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan
 from .complex_numbers import complex, imag, real
+from .division import div
 from .unary import abs, cos, sin, trunc
 from .where import keep, where
 

@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 
 from ...core import dtypes
 from ...devices.serving import factory_device, make
-from ...dispatch.dispatch import check_operand
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import axis_of, conj, like_operand, sizes_of, space_of
 from ...registry.vjp_rules import sum_to
 from ...tensor.tensor import Tensor

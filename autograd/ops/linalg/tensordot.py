@@ -12,7 +12,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.casting import with_autocast
-from ...dispatch.dispatch import check_operand
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import axis_of, broadcast_shape, conj, like_operand, space_of
 from ..elementwise.arithmetic import mul, sub
 from ..indexing.gathering import index_select

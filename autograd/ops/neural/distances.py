@@ -12,7 +12,8 @@ from typing import Any
 from raygrad.errors import AutogradError
 
 from ...registry.dtype_constraints import floats_alone, real_floats, takes
-from ..elementwise.arithmetic import add, clamp_min, div, minimum, mul, sub
+from ..elementwise.arithmetic import add, clamp_min, minimum, mul, sub
+from ..elementwise.division import div
 from ..elementwise.pointwise import xlogy
 from ..elementwise.unary import abs, exp, log, log1p, neg, sqrt, square
 from ..elementwise.where import where

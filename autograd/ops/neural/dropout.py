@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...dispatch.creation import rand
-from ...dispatch.dispatch import check_operand
+from ...dispatch.operand_errors import check_operand
+from ...dispatch.random_numbers import rand
 from ..elementwise.where import keep, where
 from ..layout.shape import reshape
 

@@ -14,7 +14,8 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...core.modes import no_grad
 from ...registry.dtype_constraints import floats_alone, real_floats, real_numbers, takes
-from ..elementwise.arithmetic import add, clamp_min, div, mul
+from ..elementwise.arithmetic import add, clamp_min, mul
+from ..elementwise.division import div
 from ..elementwise.unary import rsqrt, square
 from ..layout.padding import pad
 from ..layout.shape import reshape

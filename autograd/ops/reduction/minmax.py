@@ -14,7 +14,8 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ...core import dtypes
-from ...dispatch.dispatch import call, check_operand
+from ...dispatch.dispatch import call
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import Shape, axis_of, define, reduction, row_by_row, space_of
 from ...registry.dtype_constraints import differentiated, no_complex, real_numbers, takes
 from ..elementwise.arithmetic import maximum, minimum
