@@ -79,16 +79,6 @@ def _no_gradient(ctx: Any, g: Any) -> Any:
     return zeros_as(g) if need_a else None, zeros_as(g) if need_b else None
 
 
-def _remainder_backward(ctx: Any, g: Any) -> Any:
-    a, b = ctx.saved_tensors
-    return g, -g * floor_divide(a, b) if ctx.needs_input_grad[1] else None
-
-
-def _fmod_backward(ctx: Any, g: Any) -> Any:
-    a, b = ctx.saved_tensors
-    return g, -g * call_few(_DIV_TRUNC, a, b) if ctx.needs_input_grad[1] else None
-
-
 floor_divide = binary_function(
     define(
         "floor_divide",
@@ -123,7 +113,7 @@ remainder = binary_function(
         ("a", "b"),
         _checked(np.remainder),
         infer_elementwise("remainder"),
-        _remainder_backward,
+        lambda ctx, g: (g, -g * floor_divide(*ctx.saved_tensors) if ctx.needs_input_grad[1] else None),
         saved_for={"a": "b", "b": "b"},
         promotes="arith",
         admits=real_numbers,
@@ -139,7 +129,7 @@ fmod = binary_function(
         ("a", "b"),
         _checked(np.fmod),
         infer_elementwise("fmod"),
-        _fmod_backward,
+        lambda ctx, g: (g, -g * call_few(_DIV_TRUNC, *ctx.saved_tensors) if ctx.needs_input_grad[1] else None),
         saved_for={"a": "b", "b": "b"},
         promotes="arith",
         admits=real_numbers,

@@ -54,11 +54,6 @@ def _keep(a: Any, mask: Any) -> Any:
     return xp.where(mask, a, zero)
 
 
-def _keep_backward(ctx: Any, g: Any) -> Any:
-    (mask,) = ctx.saved_tensors
-    return keep(g, mask), None
-
-
 _WHERE = define("where", ("condition", "a", "b"), _where, _where_infer, _where_backward, saves="condition")
 
 
@@ -71,7 +66,7 @@ _KEEP = define(
     ("a", "mask"),
     _keep,
     lambda params, a, mask: (broadcast_shape("keep", (a.shape, mask.shape)), a.dtype),
-    _keep_backward,
+    lambda ctx, g: (keep(g, ctx.saved_tensors[0]), None),
     saves="mask",
 )
 

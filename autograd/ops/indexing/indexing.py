@@ -296,11 +296,6 @@ def _check_bounds(rows: Any, extents: Sequence[int], axes: Sequence[int]) -> Non
             raise IndexError(f"index {wrong.reshape(-1)[0]} is out of bounds for dimension {axis} with size {extent}")
 
 
-def _index_infer(params: tuple[Any, ...], a: Any, rows: Any) -> Any:
-    (axes,) = params
-    return _indexed_shape(a.shape, rows.shape[1:], axes), a.dtype
-
-
 def _indexed_shape(shape: Shape, picked: Shape, axes: Shape) -> Shape:
     """Return the shape of the result: the picked dimensions stand in place of adjacent axes, else in front."""
     if math.prod(picked) and any(not shape[axis] for axis in axes):
@@ -346,7 +341,14 @@ def _index_put_backward(ctx: Any, g: Any) -> Any:
     return to_a, call(INDEX, (g, rows), (axes,)) if need_value else None, None
 
 
-INDEX = define("index", ("a", "rows"), _index, _index_infer, _index_backward, saves="rows")
+INDEX = define(
+    "index",
+    ("a", "rows"),
+    _index,
+    lambda params, a, rows: (_indexed_shape(a.shape, rows.shape[1:], params[0]), a.dtype),
+    _index_backward,
+    saves="rows",
+)
 _INDEX_GRAD = define(
     "index_grad",
     ("g", "rows"),

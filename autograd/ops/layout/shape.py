@@ -118,18 +118,19 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 # ---- dimensions of extent one ----------------------------------------------------------------------------------------
 
 
-def _squeeze_infer(params: tuple[Any, ...], a: Any) -> Any:
-    (axes,) = params
-    return tuple([extent for axis, extent in enumerate(a.shape) if axis not in axes]), a.dtype
-
-
 def _unsqueeze_infer(params: tuple[Any, ...], a: Any) -> Any:
     (axis,) = params
     return (*a.shape[:axis], 1, *a.shape[axis:]), a.dtype
 
 
 _SQUEEZE = define(
-    "squeeze", ("a",), lambda a, axes: a.squeeze(axes), _squeeze_infer, _reshape_backward, saves="none", view=True
+    "squeeze",
+    ("a",),
+    lambda a, axes: a.squeeze(axes),
+    lambda params, a: (tuple([extent for axis, extent in enumerate(a.shape) if axis not in params[0]]), a.dtype),
+    _reshape_backward,
+    saves="none",
+    view=True,
 )
 _UNSQUEEZE = define(
     "unsqueeze",

@@ -116,11 +116,6 @@ class QR(NamedTuple):
     R: Any
 
 
-def _qr(a: Any) -> Any:
-    q, r = _linalg.qr(as_dense(a), "reduced")
-    return contiguous(q), contiguous(r)
-
-
 def _qr_infer(params: tuple[Any, ...], a: Any) -> Any:
     *batch, rows, columns = a.shape
     least = min(rows, columns)
@@ -145,7 +140,15 @@ def _qr_backward(ctx: Any, grads: Any) -> Any:
     return conjugate_transpose(solve_triangular(r, conjugate_transpose(out), upper=True))
 
 
-_QR = define("qr", ("a",), _qr, _qr_infer, _qr_backward, saves=("output", "output1"), outputs=2)
+_QR = define(
+    "qr",
+    ("a",),
+    lambda a: tuple([contiguous(factor) for factor in _linalg.qr(as_dense(a), "reduced")]),
+    _qr_infer,
+    _qr_backward,
+    saves=("output", "output1"),
+    outputs=2,
+)
 
 
 def qr(A: Any, mode: str = "reduced") -> Any:

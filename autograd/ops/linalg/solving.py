@@ -280,11 +280,6 @@ class SignAndLog(NamedTuple):
     logabsdet: Any
 
 
-def _slogdet(a: Any) -> Any:
-    sign, logs = _linalg.slogdet(as_dense(a))
-    return as_kernel_result(sign), as_kernel_result(logs)
-
-
 def _slogdet_backward(ctx: Any, grads: Any) -> Any:
     a, sign = ctx.saved_tensors
     to_sign, to_logs = grads
@@ -300,7 +295,7 @@ def _slogdet_backward(ctx: Any, grads: Any) -> Any:
 _SLOGDET = define(
     "slogdet",
     ("a",),
-    _slogdet,
+    lambda a: tuple([as_kernel_result(part) for part in _linalg.slogdet(as_dense(a))]),
     lambda params, a: [(a.shape[:-2], a.dtype), (a.shape[:-2], real_of(a.dtype))],
     _slogdet_backward,
     saves=("a", "output"),

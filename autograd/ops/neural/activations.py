@@ -66,14 +66,14 @@ def _softmax_backward(ctx: Any, g: Any) -> Any:
     return weighted - out * sum(weighted, ctx.params[0], True)
 
 
-def _log_softmax_backward(ctx: Any, g: Any) -> Any:
-    (out,) = ctx.saved_tensors
-    return g - exp(out) * sum(g, ctx.params[0], True)
-
-
 _SOFTMAX = define("softmax", ("a",), quiet(row_by_row(_softmax)), _softmax_infer, _softmax_backward, saves="output")
 _LOG_SOFTMAX = define(
-    "log_softmax", ("a",), quiet(row_by_row(_log_softmax)), _softmax_infer, _log_softmax_backward, saves="output"
+    "log_softmax",
+    ("a",),
+    quiet(row_by_row(_log_softmax)),
+    _softmax_infer,
+    lambda ctx, g: g - exp(ctx.saved_tensors[0]) * sum(g, ctx.params[0], True),
+    saves="output",
 )
 
 
