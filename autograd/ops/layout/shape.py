@@ -165,14 +165,6 @@ def _transpose_infer(params: tuple[Any, ...], a: Any) -> Any:
     return tuple(shape), a.dtype
 
 
-def _permute_backward(ctx: Any, g: Any) -> Any:
-    (axes,) = ctx.params
-    inverse = [0] * len(axes)
-    for position, axis in enumerate(axes):
-        inverse[axis] = position
-    return permute(g, inverse)
-
-
 _TRANSPOSE = define(
     "transpose",
     ("a",),
@@ -187,7 +179,7 @@ _PERMUTE = define(
     ("a",),
     lambda a, axes: a.transpose(axes),
     lambda params, a: (tuple([a.shape[axis] for axis in params[0]]), a.dtype),
-    _permute_backward,
+    lambda ctx, g: permute(g, [ctx.params[0].index(axis) for axis in range(len(ctx.params[0]))]),
     saves="none",
     view=True,
 )
