@@ -20,7 +20,7 @@ from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
 from raygrad.autograd.dispatch.autocast import restored_modes
 from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
-from raygrad.autograd.dispatch.dispatch import MISUSE, explained
+from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import OpContext, vjp_arrays

@@ -24,7 +24,7 @@ from raygrad.autograd.devices.serving import (
     needs_device_guard,
 )
 from raygrad.autograd.dispatch.device_dispatch import run
-from raygrad.autograd.dispatch.dispatch import MISUSE, explained
+from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import vjp_arrays
 from raygrad.proto.ir.nodes import UNDEFINED, Node, OpCall, OpVjp
