@@ -29,8 +29,10 @@ from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, Node, O
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.dag import Platform, dag_of_merged_edges, lower_bound
+from raygrad.scheduler.model.critical_path import lower_bound
+from raygrad.scheduler.model.dag import Platform
 from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import Planner
 
 SPECS = (ContextSpec(), ArraySpec((64, 64), "float64"))
@@ -215,10 +217,7 @@ def measured(family: str, nodes: int, workers: int) -> dict[str, Any]:
         again = planner.plan(graph, residency, b"graph").plan.predicted_seconds
         changed[name] = time.process_time() - start, again
     fresh = Planner(less).plan(graph, residency, b"graph").plan.predicted_seconds
-    arrays = graph_arrays(graph, Costs())
-    inside = arrays.read >= len(graph.externals)
-    value = arrays.read[inside]
-    dag = dag_of_merged_edges(arrays.seconds, arrays.maker[value], arrays.reader[inside], arrays.transfer[value])
+    dag = graph_arrays(PricedGraph(graph, Costs())).dag()
     bound = lower_bound(dag, Platform.of(workers))
     return {
         "nodes": len(graph.nodes),

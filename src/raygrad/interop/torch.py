@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from raygrad.autograd.core.modes import no_grad
-from raygrad.autograd.dispatch.creation import from_numpy, randint
+from raygrad.autograd.dispatch.creation import from_numpy
+from raygrad.autograd.dispatch.random_numbers import randint
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DtypeError
 from raygrad.workers.code.shipping import pickle_value

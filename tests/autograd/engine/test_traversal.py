@@ -10,7 +10,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd import forward_ad
-from raygrad.autograd.engine.traversal import call_hook
+from raygrad.autograd.engine.hook_calls import call_hook
 
 
 def vector(T: Any, *values, requires_grad=True) -> Any:

@@ -102,7 +102,7 @@ def test_a_backward_whose_conduct_is_known_reports_nothing_more(session: Any) ->
         value.sum().backward()
         assert x.grad.numpy().tolist() == [32.0, 32.0]
         records = session.last_run.records
-        told.append([(len(record.learned), len(record.undefined)) for record in records])
+        told.append([(len(record.observations), len(record.undefined)) for record in records])
     assert told[0] == [(5, 5)]
     assert told[1:] == [[(0, 0)]] * 3
 

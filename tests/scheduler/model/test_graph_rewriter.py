@@ -9,7 +9,7 @@ from raygrad.proto.ir.nodes import Load, Node
 from raygrad.proto.ir.specs import LIVE, ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import GraphRewriter
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 
 from ...graph_nodes import NOTHING_SHOWN, function_node, plain_node
 
@@ -17,7 +17,7 @@ COSTS = Costs()
 
 
 def longer_of(graph: Any) -> GraphRewriter:
-    return GraphRewriter(price_graph(graph, COSTS), [0] * len(graph.nodes), COSTS)
+    return GraphRewriter(PricedGraph(graph, COSTS), [0] * len(graph.nodes), COSTS)
 
 
 def function(known: Any = NOTHING_SHOWN, *, pure: bool = False) -> Node:

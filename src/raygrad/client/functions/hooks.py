@@ -88,13 +88,16 @@ class HookRecorder:
     def emit(self, name: str, value: Any) -> None:
         """See `Recorder.emit`."""
         try:
-            packed, tensors = pickle_around_tensors((name, value))
+            packed, pickler = pickle_around_tensors((name, value))
         except NotShippable as error:
             raise NotShippable(f"rg.emit({name!r}, ...) at {user_site()}: {error}") from error
         with self._log.lock:
             sources = [
                 Constant(packed),
-                *(self._inputs.source(self._operations.on_host(self._inputs.leaf(tensor))) for tensor in tensors),
+                *(
+                    self._inputs.source(self._operations.on_host(self._inputs.leaf(tensor)))
+                    for tensor in pickler.captured
+                ),
             ]
             made = NodeRecord(self._log, Emit(*UNPLACED), sources, (), user_site())
             made.effects = True

@@ -6,11 +6,11 @@ Collected when user code is shipped, entered into the graph at submission; the p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from raygrad.autograd.dispatch.device_dispatch import kinds_of
 from raygrad.proto.ir.graph import DEVICE, Demand
-from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp, HookCall
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 
 from ..options import amounts
@@ -48,13 +48,16 @@ def _no_device(name: str) -> str:
     return "is no name of a resource; a device is named in `devices`" if name.startswith(DEVICE) else ""
 
 
+_USER_CODE: Final = frozenset({ROLE_FUNCTION, ROLE_HOOK})
+
+
 def demands_of(records: Sequence[NodeRecord], requests: Mapping[str, ResourceRequest]) -> tuple[Demand, ...]:
     """Return what the nodes of a graph ask for: Functions what they declare, and user code recorded in the block of a
     device that device, on which its factories make tensors, unless it works on another."""
     demands: list[Demand] = []
     for index, record in enumerate(records):
-        work = record.work
-        if not isinstance(work, FunctionCall | FunctionVjp | HookCall):
+        work: Any = record.work
+        if work.role not in _USER_CODE:
             continue
         name, needs = requests.get(work.fn, ("", ()))
         moment = work.casting

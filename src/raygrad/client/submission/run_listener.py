@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.devices.serving import CPU
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import ObservedGradients
-from raygrad.proto.ir.program import Learned, Record
+from raygrad.proto.ir.program import FunctionObservation, Record
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpickle_value
@@ -67,7 +67,7 @@ class RunListener:
         if run is not None:
             run.take(called)
         if submitted is not None:
-            for learned in record.learned:
+            for learned in record.observations:
                 self._observe(submitted.learns[learned.index], learned)
             for index, undefined, flows in record.undefined:
                 learner = submitted.learns.get(index)
@@ -86,7 +86,7 @@ class RunListener:
             for handler in self.handlers.get(name, ()):
                 handler(opened)
 
-    def _observe(self, record: NodeRecord, learned: Learned) -> None:
+    def _observe(self, record: NodeRecord, learned: FunctionObservation) -> None:
         """Take in the first run of a Function (H3); what its `infer` said must hold."""
         learning: PendingObservation = record.learn
         if learning.fn:
