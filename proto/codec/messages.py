@@ -87,42 +87,18 @@ def message_of(frame: Frame) -> Message:
     known = _IN.get(name) if type(name) is str else None
     if known is None:
         raise ProtocolError(f"no message is called {shown(name)}; there are {', '.join(_IN)}")
-    spoken, read = known
+    spoken, has_buffers, read = known
     if version != spoken:
         raise ProtocolError(f"a message '{name}' is of version {shown(version)}; this side reads version {spoken}")
     try:
+        if frame.buffers and not has_buffers:
+            raise ProtocolError(f"it has {len(frame.buffers)} buffers and needs none")
         return read(body, frame.buffers)
     except ProtocolError as error:
         raise ProtocolError(f"in a message '{name}': {error}") from error
 
 
 _Body: TypeAlias = tuple[Any, list[Buffer]]
-
-
-def _no_buffers(buffers: tuple[memoryview, ...]) -> None:
-    if buffers:
-        raise ProtocolError(f"it has {len(buffers)} buffers and needs none")
-
-
-# ---- hello, graph --------------------------------------------------------------------------------------------------
-
-
-def _write_hello(message: Hello) -> _Body:
-    return (message.version,), []
-
-
-def _read_hello(body: Any, buffers: tuple[memoryview, ...]) -> Hello:
-    _no_buffers(buffers)
-    return Hello(integer(fields(body, 1, "hello")[0], "version", 0))
-
-
-def _write_graph(graph: Graph) -> _Body:
-    return encode_graph(graph), []
-
-
-def _read_graph(body: Any, buffers: tuple[memoryview, ...]) -> Graph:
-    _no_buffers(buffers)
-    return decode_graph(octets(body, "graph"))
 
 
 # ---- program -------------------------------------------------------------------------------------------------------
@@ -135,8 +111,7 @@ def _write_program(program: Program) -> _Body:
     return (*program._replace(specs=specs, steps=()), nodes, places), []
 
 
-def _read_program(body: Any, buffers: tuple[memoryview, ...]) -> Program:
-    _no_buffers(buffers)
+def _read_program(body: Any, _buffers: tuple[memoryview, ...]) -> Program:
     *parts, nodes, places = fields(body, len(Program._fields) + 2, "program")
     slots, specs, externals, imports, unpins, _, exports, pins, results, open_base = parts
     slots = integer(slots, "number of slots", 0, MAX_VALUES)
@@ -403,17 +378,18 @@ _RECORD: Final = row(
 # ---- the set of messages -------------------------------------------------------------------------------------------
 
 _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
-    Hello: ("hello", 1, _write_hello),
-    Graph: ("graph", 1, _write_graph),
+    Hello: ("hello", 1, lambda hello: (tuple(hello), [])),
+    Graph: ("graph", 1, lambda graph: (encode_graph(graph), [])),
     Program: ("program", 1, _write_program),
     Call: ("call", 1, _write_call),
     Record: ("record", 4, _write_record),
 }
 
-_IN: Final[dict[str, tuple[int, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
-    "hello": (1, _read_hello),
-    "graph": (1, _read_graph),
-    "program": (1, _read_program),
-    "call": (1, _read_call),
-    "record": (4, _read_record),
+_IN: Final[dict[str, tuple[int, bool, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
+    "hello": (1, False, lambda body, _: Hello(integer(fields(body, 1, "hello")[0], "version", 0))),
+    "graph": (1, False, lambda body, _: decode_graph(octets(body, "graph"))),
+    "program": (1, False, _read_program),
+    "call": (1, True, _read_call),
+    "record": (4, True, _read_record),
 }
+"""Per name: its version, whether it has buffers, and what reads it."""

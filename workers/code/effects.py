@@ -96,7 +96,9 @@ class _ChangeSearch:
     def _of_parts(self, held: list[Part], depth: int) -> str | None:
         """Return the name that the parts of an object change. Static methods and properties count by their captures,
         not by their own stores: a Function whose forward keeps count in a global is used as if it did not."""
-        for role, _, _, value in sorted(held, key=_is_no_class):  # what an object does itself comes first
+        for role, _, _, value in sorted(
+            held, key=lambda part: part[0] != "class"
+        ):  # what an object does itself comes first
             if role == "base":  # what a Function inherits counts as a library's: it is not warned of
                 continue
             if role == "class":
@@ -118,10 +120,6 @@ class _ChangeSearch:
                     if found is not None:
                         return found
         return None
-
-
-def _is_no_class(part: Part) -> bool:
-    return part[0] != "class"
 
 
 def _leaves_among(held: list[Part]) -> frozenset[str]:

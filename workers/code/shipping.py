@@ -127,7 +127,9 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
         alike = (
             looks.sure and len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured)
         )
-        if alike and not (in_process and _goes_only_by_reference(shipped)):
+        # what goes by reference only shares state with the client: equal code is not the same
+        only_by_reference = shipped.shipment.live is not None and not shipped.shipment.payload
+        if alike and not (in_process and only_by_reference):
             order = tuple([places[id(one)] for one in shipped.captured])
             _shipped[in_process, looks.key] = (shipped.shipment, order, looks.held)
             if len(_shipped) > OPENED_KEPT:
@@ -139,11 +141,6 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
 
 _shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] = OrderedDict()
 """Cache by code fingerprint: shipment, order of captures, and the objects that the key names by identity."""
-
-
-def _goes_only_by_reference(shipped: Shipped) -> bool:
-    """Tell whether code goes by reference only, since it shares state with the client: equal code is not the same."""
-    return shipped.shipment.live is not None and not shipped.shipment.payload
 
 
 def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:

@@ -79,7 +79,7 @@ class Context:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that only this context keeps alive."""
-        return sum(map(_size_of, self.parts()))
+        return sum([len(part.data) if isinstance(part, Blob) else part.nbytes for part in self.parts()])
 
     def parts(self) -> list[Any]:
         """Return the parts that only this context keeps alive: arrays, blobs, and objects with own memory
@@ -150,7 +150,7 @@ class Context:
         """Return the tensors that backward has to meet as they are in what the context holds: arguments, by position,
         and leaves that were lent, by number. A context with such is not packed."""
         live = self._live
-        return (_NONE, _NONE) if live is None else bound_tensors(live)
+        return ({}, {}) if live is None else bound_tensors(live)
 
     def seen(self, cls: type[Function]) -> FunctionNode:
         """Return the node for inspection, without keeping a rebuilt one."""
@@ -184,10 +184,6 @@ class Context:
             "outputs": tuple(map(pack_meta, state.outputs)),
             "places": (pack_places(state.input_places), pack_places(state.places)),
         }
-
-
-_NONE: Final[dict[int, Tensor]] = {}
-"""Never written to."""
 
 
 class Alike:
@@ -299,7 +295,3 @@ def _find_parts(value: Any, found: list[Any]) -> None:
     elif isinstance(value, list | tuple):
         for one in cast("Sequence[Any]", value):
             _find_parts(one, found)
-
-
-def _size_of(part: Any) -> int:
-    return len(part.data) if isinstance(part, Blob) else part.nbytes
