@@ -222,11 +222,12 @@ class _ArrayPickler(_ExtractingPickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor) and obj.grad_fn is None and is_device_array(obj._data):
-            return _tensor, (obj._data, obj._requires_grad)
+            return rebuilt_tensor, (obj._data, obj._requires_grad)
         return super().reducer_override(obj)
 
 
-def _tensor(array: Any, requires_grad: bool) -> Tensor:
+def rebuilt_tensor(array: Any, requires_grad: bool) -> Tensor:
+    """Return a tensor that came as its array."""
     tensor = Tensor.made(array)
     tensor._requires_grad = requires_grad
     return tensor
