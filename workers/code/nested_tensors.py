@@ -16,7 +16,8 @@ from raygrad.errors import NotShippable
 
 from .effects import writes_to
 from .importable import import_name
-from .pickling import load, opened_value, pickle_around_tensors
+from .pickling import pickle_around_tensors
+from .unpickling import load, opened_value
 from .visitor import reachable
 
 _PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np.ndarray, np.dtype, ModuleType))

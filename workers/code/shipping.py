@@ -30,10 +30,11 @@ from .exceptions import unpack_exception as unpack_exception
 from .fingerprint import by_import_name, by_reference, digest
 from .guard import Guard
 from .importable import import_name, imports_alike
-from .pickling import MUTABLE, ClassName, CodePickler, class_table, load, opens_as_worker, unpicklable_message
-from .pickling import opening_as_worker as opening_as_worker
+from .pickling import MUTABLE, CodePickler, class_table, unpicklable_message
 from .pickling import pickle_value as pickle_value
-from .pickling import unpickle_value as unpickle_value
+from .unpickling import ClassName, load, opens_as_worker
+from .unpickling import opening_as_worker as opening_as_worker
+from .unpickling import unpickle_value as unpickle_value
 
 OPENED_KEPT: Final = 1024
 """Opened code that is cached per process: a bound for programs that make new definitions without end."""

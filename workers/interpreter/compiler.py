@@ -47,7 +47,7 @@ from raygrad.proto.ir.nodes import (
 )
 from raygrad.proto.ir.program import Program, Step
 
-from ..code.pickling import load
+from ..code.unpickling import load
 from ..values.slots import Execute, Slots
 from .arguments import given
 from .derivatives import compile_function_vjp

@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, HookCall
 from raygrad.proto.ir.program import Step
 
-from ..code.pickling import opened_value
+from ..code.unpickling import opened_value
 from ..values.slots import Slots
 
 CAPTURED, ARGUMENT, HELD = 0, 1, 2

@@ -24,7 +24,8 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
 
-from ..code.pickling import pickle_value, rebuilt_tensor, unpickle_value
+from ..code.pickling import pickle_value
+from ..code.unpickling import rebuilt_tensor, unpickle_value
 from .device_staging import StagedArray, pack_object, staged, unpack_object, unstaged
 
 PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
