@@ -7,13 +7,14 @@ Opaque blobs (pickled errors, emitted values) stay closed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from raygrad.errors import ProtocolError
 
 from ..ir.graph import Graph
-from ..ir.nodes import UNDEFINED
+from ..ir.nodes import UNDEFINED, Node
 from ..ir.program import Call, CapturedWarning, Failure, FunctionObservation, Pinned, Program, Record, Step, Timing
 from .checks import (
     Read,
@@ -144,47 +145,40 @@ def _steps(nodes: Any, places: Any, slots: int, specs: int) -> tuple[Step, ...]:
     entries = sequence(places, "places of the steps")
     if len(entries) != len(made):
         raise ProtocolError(f"there are {len(made)} nodes and {len(entries)} places for them")
-    ids: list[Any] = []
-    indices: list[Any] = []
-    steps: list[Step] = []
-    containers: list[Any] = [*entries]
-    fits = True
     try:
-        for node, (index, outputs, frees) in zip(made, entries, strict=True):
-            containers += (outputs, frees)
-            fits = fits and len(outputs) == len(node.outputs)
-            indices.append(index)
-            ids += node.inputs
-            ids += outputs
-            ids += frees
-            ids.append(node.near)
-            steps.append(Step(index, node, outputs, frees))
-        good = (
-            set(map(type, containers)) <= {tuple}
-            and all_ints(indices, 0, MAX_NODES)
-            and all_ints(ids, UNDEFINED, slots)
-        )
+        good = _well_placed(made, entries, slots)
     except (TypeError, ValueError):  # the checks below name the wrong part
         good = False
-    if not (good and fits):
-        return tuple([_step(node, raw, i, slots) for i, (node, raw) in enumerate(zip(made, entries, strict=True))])
-    return tuple(steps)
+    if not good:
+        for position, (node, raw) in enumerate(zip(made, entries, strict=True)):
+            _check_step(node, raw, f"of step {position}", slots)
+    return tuple([Step(i, node, outputs, frees) for node, (i, outputs, frees) in zip(made, entries, strict=True)])
 
 
-def _step(node: Any, raw: Any, position: int, slots: int) -> Step:
-    where = f"of step {position}"
+def _well_placed(nodes: Sequence[Node], places: Sequence[Any], slots: int) -> bool:
+    """Tell whether the places of all steps are right."""
+    if not places:
+        return True
+    indices, outputs, frees = zip(*places, strict=True)
+    inputs = [node.inputs for node in nodes]
+    ids = [*chain.from_iterable(chain(inputs, outputs, frees)), *[node.near for node in nodes]]
+    return (
+        set(map(type, chain(places, outputs, frees))) == {tuple}
+        and list(map(len, outputs)) == [len(node.outputs) for node in nodes]
+        and all_ints(indices, 0, MAX_NODES)
+        and all_ints(ids, UNDEFINED, slots)
+    )
+
+
+def _check_step(node: Node, raw: Any, where: str, slots: int) -> None:
+    """Check the place of one step."""
     index, outputs, frees = fields(raw, 3, f"place {where}")
     integers(node.inputs, f"input slots {where}", UNDEFINED, slots)
     integer(node.near, f"colocation {where}", UNDEFINED, slots)
-    outputs = integers(outputs, f"output slots {where}", -1, slots)
-    if len(outputs) != len(node.outputs):
+    if len(integers(outputs, f"output slots {where}", -1, slots)) != len(node.outputs):
         raise ProtocolError(f"the node {where} has {len(node.outputs)} outputs and {len(outputs)} slots for them")
-    return Step(
-        integer(index, f"node index {where}", 0, MAX_NODES),
-        node,
-        outputs,
-        integers(frees, f"freed slots {where}", -1, slots),
-    )
+    integer(index, f"node index {where}", 0, MAX_NODES)
+    integers(frees, f"freed slots {where}", -1, slots)
 
 
 # ---- call ----------------------------------------------------------------------------------------------------------

@@ -218,10 +218,7 @@ def attribute_parts(value: Any) -> list[Part]:
     attributes: Any = getattr(value, "__dict__", None)
     if not isinstance(attributes, dict):
         return []
-    found: list[Part] = []
-    for name, held in list(cast("dict[str, Any]", attributes).items()):
-        found.append(("attribute", name, value, held))
-    return found
+    return [("attribute", name, value, held) for name, held in list(cast("dict[str, Any]", attributes).items())]
 
 
 def slot_parts(value: Any, names: Iterable[str]) -> list[Part]:
