@@ -8,8 +8,9 @@ Opaque blobs (pickled errors, emitted values) stay closed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from raygrad.errors import ProtocolError
 
@@ -152,7 +153,12 @@ def _steps(nodes: Any, places: Any, slots: int, specs: int) -> tuple[Step, ...]:
     if not good:
         for position, (node, raw) in enumerate(zip(made, entries, strict=True)):
             _check_step(node, raw, f"of step {position}", slots)
-    return tuple([Step(i, node, outputs, frees) for node, (i, outputs, frees) in zip(made, entries, strict=True)])
+    indices, outputs, frees = zip(*entries, strict=True) if entries else ((), (), ())
+    return tuple(map(_new_step, zip(indices, made, outputs, frees, strict=True)))
+
+
+_new_step: Callable[[Any], Step] = partial(cast("Any", tuple).__new__, Step)
+"""`Step._make`, without the check that there are four fields."""
 
 
 def _well_placed(nodes: Sequence[Node], places: Sequence[Any], slots: int) -> bool:
