@@ -150,7 +150,7 @@ class Context:
         """Return the tensors that backward has to meet as they are in what the context holds: arguments, by position,
         and leaves that were lent, by number. A context with such is not packed."""
         live = self._live
-        return ({}, {}) if live is None else bound_tensors(live)
+        return (_NONE, _NONE) if live is None else bound_tensors(live)
 
     def seen(self, cls: type[Function]) -> FunctionNode:
         """Return the node for inspection, without keeping a rebuilt one."""
@@ -184,6 +184,10 @@ class Context:
             "outputs": tuple(map(pack_meta, state.outputs)),
             "places": (pack_places(state.input_places), pack_places(state.places)),
         }
+
+
+_NONE: Final[dict[int, Tensor]] = {}
+"""Never written to."""
 
 
 class Alike:
