@@ -14,7 +14,7 @@ import numpy as np
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .effects import writes_to
+from .bytecode import writes_items
 from .importable import import_name
 from .pickling import pickle_around_tensors
 from .unpickling import load, opened_value
@@ -77,7 +77,7 @@ def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
     data, pickler = pickle_around_tensors(value)
-    filled = next((name for function, name in pickler.mutable if writes_to(function)), "")
+    filled = next((name for function, name in pickler.mutable if writes_items(function.__code__)), "")
     return data, pickler.captured, filled
 
 

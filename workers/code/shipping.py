@@ -23,8 +23,9 @@ import numpy as np
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
+from .bytecode import writes_items
 from .code_cache_key import CodeCacheKey
-from .effects import name_changed_by, optimizer_call_in, writes_to
+from .effects import name_changed_by, optimizer_call_in
 from .exceptions import pack_exception as pack_exception
 from .exceptions import unpack_exception as unpack_exception
 from .fingerprint import by_import_name, by_reference, digest
@@ -203,7 +204,8 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
 
     A class is warned of only where its code writes to a container: its tables of constants are no mistake.
     """
-    found = [variable for function, variable in pickler.mutable if not isinstance(obj, type) or writes_to(function)]
+    is_class = isinstance(obj, type)
+    found = [name for function, name in pickler.mutable if not is_class or writes_items(function.__code__)]
     subject = obj.__self__ if isinstance(obj, MethodType) else obj
     if not isinstance(subject, FunctionType | type | ModuleType | partial):
         state = getattr(subject, "__dict__", {})

@@ -36,7 +36,7 @@ class BorrowedLeaves:
     """The leaves whose `.grad` a step borrows. Their gradients are the last inputs of the step and, if they return to
     the client, its last outputs."""
 
-    __slots__ = ("_entries", "_fate", "_sources", "_targets", "_title")
+    __slots__ = ("_entries", "_fate", "_sources", "_targets")
 
     def __init__(self, entries: Sequence[Entry], fate: int, sources: Sequence[int], targets: Sequence[int]) -> None:
         self._entries = entries
