@@ -178,13 +178,16 @@ def _well_placed(nodes: Sequence[Node], places: Sequence[Any], slots: int) -> bo
 
 def _check_step(node: Node, raw: Any, where: str, slots: int) -> None:
     """Check the place of one step."""
-    index, outputs, frees = fields(raw, 3, f"place {where}")
     integers(node.inputs, f"input slots {where}", UNDEFINED, slots)
     integer(node.near, f"colocation {where}", UNDEFINED, slots)
-    if len(integers(outputs, f"output slots {where}", -1, slots)) != len(node.outputs):
+    _, outputs, _ = row(
+        f"place {where}",
+        of(integer, f"node index {where}", 0, MAX_NODES),
+        of(integers, f"output slots {where}", -1, slots),
+        of(integers, f"freed slots {where}", -1, slots),
+    )(raw)
+    if len(outputs) != len(node.outputs):
         raise ProtocolError(f"the node {where} has {len(node.outputs)} outputs and {len(outputs)} slots for them")
-    integer(index, f"node index {where}", 0, MAX_NODES)
-    integers(frees, f"freed slots {where}", -1, slots)
 
 
 # ---- call ----------------------------------------------------------------------------------------------------------
