@@ -12,7 +12,7 @@ from raygrad.errors import ProtocolError
 
 from ..ir.graph import KEEP_FOR_RUNS, Demand, Graph
 from ..ir.nodes import ROLE_FUNCTION
-from .checks import fields, flag, integer, integers, sequence, shown, text, unpack
+from .checks import fields, flag, integer, integers, many, of, row, sequence, shown, text, unpack
 from .nodes import MAX_VALUES, node_fields, nodes_of
 from .specs import spec_fields, specs_of
 
@@ -41,16 +41,16 @@ def decode_graph(encoded: Any) -> Graph:
     specs = specs_of(specs)
     externals = integers(externals, "specs of the externals", 0, len(specs))
     nodes = nodes_of(nodes, len(specs))
-    graph = Graph(specs, externals, nodes, _pairs(keep), flag(open_ended, "open-ended flag"))
+    graph = Graph(specs, externals, nodes, _KEPT(keep), flag(open_ended, "open-ended flag"))
     if demands:
         graph = graph._replace(demands=_demands(fields(body, 7, "graph")[6], len(nodes)))
     _check_order(graph)
     return graph
 
 
-def _pairs(raw: Any) -> tuple[tuple[int, int], ...]:
-    pairs = [fields(pair, 2, "kept value") for pair in sequence(raw, "kept values")]
-    return tuple([(integer(i, "kept value", 0), integer(how, "KEEP_*", 0, KEEP_FOR_RUNS + 1)) for i, how in pairs])
+_KEPT: Final = many(
+    "kept values", row("kept value", of(integer, "kept value", 0), of(integer, "KEEP_*", 0, KEEP_FOR_RUNS + 1))
+)
 
 
 def _demands(raw: Any, nodes: int) -> tuple[Demand, ...]:

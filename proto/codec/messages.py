@@ -7,13 +7,15 @@ Opaque blobs (pickled errors, emitted values) stay closed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from raygrad.errors import ProtocolError
 
 from ..ir.graph import Graph
-from ..ir.nodes import UNDEFINED
+from ..ir.nodes import UNDEFINED, Node
 from ..ir.program import Call, CapturedWarning, Failure, FunctionObservation, Pinned, Program, Record, Step, Timing
 from .checks import (
     Read,
@@ -87,42 +89,18 @@ def message_of(frame: Frame) -> Message:
     known = _IN.get(name) if type(name) is str else None
     if known is None:
         raise ProtocolError(f"no message is called {shown(name)}; there are {', '.join(_IN)}")
-    spoken, read = known
+    spoken, has_buffers, read = known
     if version != spoken:
         raise ProtocolError(f"a message '{name}' is of version {shown(version)}; this side reads version {spoken}")
     try:
+        if frame.buffers and not has_buffers:
+            raise ProtocolError(f"it has {len(frame.buffers)} buffers and needs none")
         return read(body, frame.buffers)
     except ProtocolError as error:
         raise ProtocolError(f"in a message '{name}': {error}") from error
 
 
 _Body: TypeAlias = tuple[Any, list[Buffer]]
-
-
-def _no_buffers(buffers: tuple[memoryview, ...]) -> None:
-    if buffers:
-        raise ProtocolError(f"it has {len(buffers)} buffers and needs none")
-
-
-# ---- hello, graph --------------------------------------------------------------------------------------------------
-
-
-def _write_hello(message: Hello) -> _Body:
-    return (message.version,), []
-
-
-def _read_hello(body: Any, buffers: tuple[memoryview, ...]) -> Hello:
-    _no_buffers(buffers)
-    return Hello(integer(fields(body, 1, "hello")[0], "version", 0))
-
-
-def _write_graph(graph: Graph) -> _Body:
-    return encode_graph(graph), []
-
-
-def _read_graph(body: Any, buffers: tuple[memoryview, ...]) -> Graph:
-    _no_buffers(buffers)
-    return decode_graph(octets(body, "graph"))
 
 
 # ---- program -------------------------------------------------------------------------------------------------------
@@ -135,8 +113,7 @@ def _write_program(program: Program) -> _Body:
     return (*program._replace(specs=specs, steps=()), nodes, places), []
 
 
-def _read_program(body: Any, buffers: tuple[memoryview, ...]) -> Program:
-    _no_buffers(buffers)
+def _read_program(body: Any, _buffers: tuple[memoryview, ...]) -> Program:
     *parts, nodes, places = fields(body, len(Program._fields) + 2, "program")
     slots, specs, externals, imports, unpins, _, exports, pins, results, open_base = parts
     slots = integer(slots, "number of slots", 0, MAX_VALUES)
@@ -169,47 +146,48 @@ def _steps(nodes: Any, places: Any, slots: int, specs: int) -> tuple[Step, ...]:
     entries = sequence(places, "places of the steps")
     if len(entries) != len(made):
         raise ProtocolError(f"there are {len(made)} nodes and {len(entries)} places for them")
-    ids: list[Any] = []
-    indices: list[Any] = []
-    steps: list[Step] = []
-    containers: list[Any] = [*entries]
-    fits = True
     try:
-        for node, (index, outputs, frees) in zip(made, entries, strict=True):
-            containers += (outputs, frees)
-            fits = fits and len(outputs) == len(node.outputs)
-            indices.append(index)
-            ids += node.inputs
-            ids += outputs
-            ids += frees
-            ids.append(node.near)
-            steps.append(Step(index, node, outputs, frees))
-        good = (
-            set(map(type, containers)) <= {tuple}
-            and all_ints(indices, 0, MAX_NODES)
-            and all_ints(ids, UNDEFINED, slots)
-        )
+        good = _well_placed(made, entries, slots)
     except (TypeError, ValueError):  # the checks below name the wrong part
         good = False
-    if not (good and fits):
-        return tuple([_step(node, raw, i, slots) for i, (node, raw) in enumerate(zip(made, entries, strict=True))])
-    return tuple(steps)
+    if not good:
+        for position, (node, raw) in enumerate(zip(made, entries, strict=True)):
+            _check_step(node, raw, f"of step {position}", slots)
+    indices, outputs, frees = zip(*entries, strict=True) if entries else ((), (), ())
+    return tuple(map(_new_step, zip(indices, made, outputs, frees, strict=True)))
 
 
-def _step(node: Any, raw: Any, position: int, slots: int) -> Step:
-    where = f"of step {position}"
-    index, outputs, frees = fields(raw, 3, f"place {where}")
+_new_step: Callable[[Any], Step] = partial(cast("Any", tuple).__new__, Step)
+"""`Step._make`, without the check that there are four fields."""
+
+
+def _well_placed(nodes: Sequence[Node], places: Sequence[Any], slots: int) -> bool:
+    """Tell whether the places of all steps are right."""
+    if not places:
+        return True
+    indices, outputs, frees = zip(*places, strict=True)
+    inputs = [node.inputs for node in nodes]
+    ids = [*chain.from_iterable(chain(inputs, outputs, frees)), *[node.near for node in nodes]]
+    return (
+        set(map(type, chain(places, outputs, frees))) == {tuple}
+        and list(map(len, outputs)) == [len(node.outputs) for node in nodes]
+        and all_ints(indices, 0, MAX_NODES)
+        and all_ints(ids, UNDEFINED, slots)
+    )
+
+
+def _check_step(node: Node, raw: Any, where: str, slots: int) -> None:
+    """Check the place of one step."""
     integers(node.inputs, f"input slots {where}", UNDEFINED, slots)
     integer(node.near, f"colocation {where}", UNDEFINED, slots)
-    outputs = integers(outputs, f"output slots {where}", -1, slots)
+    _, outputs, _ = row(
+        f"place {where}",
+        of(integer, f"node index {where}", 0, MAX_NODES),
+        of(integers, f"output slots {where}", -1, slots),
+        of(integers, f"freed slots {where}", -1, slots),
+    )(raw)
     if len(outputs) != len(node.outputs):
         raise ProtocolError(f"the node {where} has {len(node.outputs)} outputs and {len(outputs)} slots for them")
-    return Step(
-        integer(index, f"node index {where}", 0, MAX_NODES),
-        node,
-        outputs,
-        integers(frees, f"freed slots {where}", -1, slots),
-    )
 
 
 # ---- call ----------------------------------------------------------------------------------------------------------
@@ -403,17 +381,18 @@ _RECORD: Final = row(
 # ---- the set of messages -------------------------------------------------------------------------------------------
 
 _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
-    Hello: ("hello", 1, _write_hello),
-    Graph: ("graph", 1, _write_graph),
+    Hello: ("hello", 1, lambda hello: (tuple(hello), [])),
+    Graph: ("graph", 1, lambda graph: (encode_graph(graph), [])),
     Program: ("program", 1, _write_program),
     Call: ("call", 1, _write_call),
     Record: ("record", 4, _write_record),
 }
 
-_IN: Final[dict[str, tuple[int, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
-    "hello": (1, _read_hello),
-    "graph": (1, _read_graph),
-    "program": (1, _read_program),
-    "call": (1, _read_call),
-    "record": (4, _read_record),
+_IN: Final[dict[str, tuple[int, bool, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
+    "hello": (1, False, lambda body, _: Hello(integer(fields(body, 1, "hello")[0], "version", 0))),
+    "graph": (1, False, lambda body, _: decode_graph(octets(body, "graph"))),
+    "program": (1, False, _read_program),
+    "call": (1, True, _read_call),
+    "record": (4, True, _read_record),
 }
+"""Per name: its version, whether it has buffers, and what reads it."""

@@ -43,7 +43,7 @@ from ..ir.nodes import (
     Spill,
     transforms_of,
 )
-from .checks import all_ints, fields, integer, integers, one_of, sequence, shown, text, texts
+from .checks import all_ints, fields, integer, integers, many, of, one_of, row, sequence, shown, text, texts
 from .signatures import signature_fields, signature_of
 
 MAX_NODES: Final = 1 << 24
@@ -281,16 +281,17 @@ def _well_formed(entries: tuple[Any, ...], specs: int) -> bool:
 def _check(raw: Any, index: int, specs: int) -> None:
     """Check the fields that all nodes have, of one node."""
     where = f"of node {index}"
-    role, fn, transforms, inputs, outputs, params, pin, near = fields(raw, 8, f"node {index}")
-    for transform in texts(transforms, f"transforms {where}"):
-        one_of(transform, f"transform {where}", {VJP})
-    one_of(role, f"role {where}", _ROLES)
-    text(fn, f"name {where}")
-    integers(inputs, f"inputs {where}", UNDEFINED, MAX_VALUES)
-    integers(outputs, f"output specs {where}", 0, specs)
-    sequence(params, f"params {where}")
-    integer(pin, f"pin {where}", -1, MAX_VALUES)
-    integer(near, f"colocation {where}", UNDEFINED, MAX_VALUES)
+    row(
+        f"node {index}",
+        of(one_of, f"role {where}", _ROLES),
+        of(text, f"name {where}"),
+        many(f"transforms {where}", of(one_of, f"transform {where}", {VJP})),
+        of(integers, f"inputs {where}", UNDEFINED, MAX_VALUES),
+        of(integers, f"output specs {where}", 0, specs),
+        of(sequence, f"params {where}"),
+        of(integer, f"pin {where}", -1, MAX_VALUES),
+        of(integer, f"colocation {where}", UNDEFINED, MAX_VALUES),
+    )(raw)
 
 
 def _own_fields(

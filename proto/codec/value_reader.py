@@ -201,10 +201,6 @@ def _read_dict(reader: _ValueReader, entry: tuple[Any, ...], depth: int) -> dict
     return result
 
 
-def _read_slice(reader: _ValueReader, entry: tuple[Any, ...], depth: int) -> slice:
-    return slice(*reader.items(fields(entry, 4, "slice"), depth))
-
-
 def _read_scalar(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> Any:
     _, name, data = fields(entry, 3, "NumPy scalar")
     dtype, data = dtype_of(name), octets(data, "NumPy scalar")
@@ -217,10 +213,6 @@ def _read_blob(reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> Blo
     _, data, buffers = fields(entry, 3, "blob")
     octets = reader.octets(data)
     return Blob(octets, tuple([memoryview(reader.octets(part)) for part in sequence(buffers, "buffers of a blob")]))
-
-
-def _read_bytes(reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> bytes:
-    return bytes(reader.octets(fields(entry, 2, "bytes")[1]))
 
 
 def _read_text(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> str:
@@ -249,12 +241,12 @@ _READERS: Final[dict[int, Callable[[_ValueReader, tuple[Any, ...], int], Any]]] 
     DICT: _read_dict,
     INT: _read_int,
     COMPLEX: _read_complex,
-    SLICE: _read_slice,
+    SLICE: lambda reader, entry, depth: slice(*reader.items(fields(entry, 4, "slice"), depth)),
     ELLIPSIS: lambda _reader, _entry, _depth: ...,
     SCALAR: _read_scalar,
     DTYPE: lambda _reader, entry, _depth: dtype_of(fields(entry, 2, "dtype")[1]),
     BLOB: _read_blob,
-    BYTES: _read_bytes,
+    BYTES: lambda reader, entry, _depth: bytes(reader.octets(fields(entry, 2, "bytes")[1])),
     TEXT: _read_text,
     SPEC: lambda _reader, entry, _depth: spec_of(entry[1:]),
     PINNED: _read_pinned,

@@ -110,6 +110,7 @@ Vjp: TypeAlias = OpVjp | FunctionVjp
 
 N = TypeVar("N", bound=Node)
 
+_WITHOUT_EFFECTS: Final = (OpCall, OpVjp, GradSum)
 _COMMON: Final = len(UNPLACED)
 _make: Any = cast("Any", tuple).__new__
 
@@ -126,7 +127,7 @@ def transforms_of(node: Node) -> tuple[str, ...]:
 
 def reruns(node: Node) -> bool:
     """Tell whether a node may run again unnoticed, so that plans may rematerialise its values."""
-    return isinstance(node, OpCall | OpVjp | GradSum) or (isinstance(node, FunctionCall) and node.pure)
+    return isinstance(node, _WITHOUT_EFFECTS) or (isinstance(node, FunctionCall) and node.pure)
 
 
 def moves(node: Node) -> bool:

@@ -277,7 +277,8 @@ def test_compiled_functions_travel_as_what_they_compile(made: Any) -> None:
 
 
 def test_a_compiled_function_keeps_what_is_static() -> None:
-    from raygrad.workers.code.pickling import pickle_value, unpickle_value
+    from raygrad.workers.code.pickling import pickle_value
+    from raygrad.workers.code.unpickling import unpickle_value
 
     power = unpickle_value(pickle_value(jax.jit(lambda x, n: x if n == 0 else x * n, static_argnames="n")))
     assert power(np.float32(2.0), n=3) == 6.0

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.core.array_layout import is_array
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
@@ -93,22 +92,9 @@ class CapturedState(Visitor):
 
     def _of_derived_type(self, value: Any) -> Sequence[Part]:
         """Visit an object of a subclass that the user, or a library, has defined."""
-        if isinstance(value, Tensor):
-            return self._tensor(value)
-        if isinstance(value, type):
-            return self._class(value)
-        if is_array(value):
-            return self._array(value)
-        if isinstance(value, dict):
-            return self._dict(cast("dict[Any, Any]", value)) + self._instance(value)
-        if isinstance(value, tuple):
-            return item_parts(cast("tuple[Any, ...]", value))
-        if isinstance(value, list | set | frozenset | deque):
-            return self._collection(value) + self._instance(value)
-        if isinstance(value, functools.partial):
-            return partial_parts(cast("functools.partial[Any]", value))
-        if isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
-            return self._generator(value)
+        for kinds, look in _LOOKS_AT_DERIVED:
+            if isinstance(value, kinds):
+                return look(self, value)
         return self._instance(value)
 
     # ---- code -------------------------------------------------------------------------------------------------------
@@ -194,3 +180,15 @@ _LOOKS: Final[dict[type[Any], Callable[[CapturedState, Any], Sequence[Part]]]] =
     tuple: lambda _, value: item_parts(value),
     **dict.fromkeys((list, set, frozenset, deque), CapturedState._collection),
 }
+
+_LOOKS_AT_DERIVED: Final[tuple[tuple[Any, Callable[[CapturedState, Any], Sequence[Part]]], ...]] = (
+    (Tensor, CapturedState._tensor),
+    (type, CapturedState._class),
+    (np.ndarray, CapturedState._array),
+    (dict, lambda state, value: state._dict(value) + state._instance(value)),
+    (tuple, lambda _, value: item_parts(value)),
+    ((list, set, frozenset, deque), lambda state, value: state._collection(value) + state._instance(value)),
+    (functools.partial, lambda _, value: partial_parts(value)),
+    ((np.random.Generator, np.random.RandomState, random.Random), CapturedState._generator),
+)
+"""How objects of classes derived from these are visited; the first that fits."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .bytecode import inner_codes, stored_outside, stores_attribute, writes_items
+from .bytecode import inner_codes, stored_outside, stores_attribute
 from .importable import is_well_known
 from .visitor import DEPTH, TRANSPARENT, Part, parts, reachable
 
@@ -62,14 +62,9 @@ def _of_gradients_in(code: CodeType) -> int:
 # ---- on containers, variables and attributes ------------------------------------------------------------------------
 
 
-def writes_to(function: FunctionType) -> bool:
-    """Tell whether the code might change a container: it stores an item, or calls a method such as `append`."""
-    return writes_items(function.__code__)
-
-
 def name_changed_by(obj: Any, is_installed: Callable[[Any], bool]) -> str | None:
     """Return the name of a variable or attribute that code may change and that outlives its call; None if there is
-    none. Contents of containers do not count (`writes_to`). Objects that are `is_installed` are not searched."""
+    none. Contents of containers do not count (`writes_items`). Objects that are `is_installed` are not searched."""
     return _ChangeSearch(is_installed).of(obj, False, DEPTH)
 
 
@@ -96,7 +91,9 @@ class _ChangeSearch:
     def _of_parts(self, held: list[Part], depth: int) -> str | None:
         """Return the name that the parts of an object change. Static methods and properties count by their captures,
         not by their own stores: a Function whose forward keeps count in a global is used as if it did not."""
-        for role, _, _, value in sorted(held, key=_is_no_class):  # what an object does itself comes first
+        for role, _, _, value in sorted(
+            held, key=lambda part: part[0] != "class"
+        ):  # what an object does itself comes first
             if role == "base":  # what a Function inherits counts as a library's: it is not warned of
                 continue
             if role == "class":
@@ -118,10 +115,6 @@ class _ChangeSearch:
                     if found is not None:
                         return found
         return None
-
-
-def _is_no_class(part: Part) -> bool:
-    return part[0] != "class"
 
 
 def _leaves_among(held: list[Part]) -> frozenset[str]:

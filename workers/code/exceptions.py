@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 
 from raygrad.errors import NotShippable, RemoteError
 
-from .pickling import PROTOCOL, pickle_value, unpickle_value
+from .pickling import PROTOCOL, pickle_value
+from .unpickling import unpickle_value
 
 CAUSES_KEPT: Final = 8
 """The most links of a `__cause__` chain that are packed with an exception."""

@@ -96,13 +96,8 @@ class Guard:
         """Guard the members of a class or module, but for what Python and raygrad may make in it at any time."""
         mapping = cast("dict[str, Any]", vars(owner))
         later = _MADE_LATER_IN_FUNCTIONS if isinstance(owner, FunctionMeta) else _MADE_LATER
-        names: list[str] = []
-        values: list[Any] = []
-        for name, value in list(mapping.items()):
-            if name not in later:
-                names.append(name)
-                values.append(value)
-        self._mappings.append((mapping, mapping.get, len(mapping), names, values, later))
+        kept = {name: value for name, value in list(mapping.items()) if name not in later}
+        self._mappings.append((mapping, mapping.get, len(mapping), list(kept), list(kept.values()), later))
 
     def collection(self, items: Collection[Any]) -> None:
         """Guard the items of a list, set or deque."""

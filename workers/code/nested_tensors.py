@@ -14,9 +14,10 @@ import numpy as np
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .effects import writes_to
+from .bytecode import writes_items
 from .importable import import_name
-from .pickling import load, opened_value, pickle_around_tensors
+from .pickling import pickle_around_tensors
+from .unpickling import load, opened_value
 from .visitor import reachable
 
 _PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np.ndarray, np.dtype, ModuleType))
@@ -76,7 +77,7 @@ def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
     data, pickler = pickle_around_tensors(value)
-    filled = next((name for function, name in pickler.mutable if writes_to(function)), "")
+    filled = next((name for function, name in pickler.mutable if writes_items(function.__code__)), "")
     return data, pickler.captured, filled
 
 

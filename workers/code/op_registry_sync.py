@@ -12,8 +12,9 @@ from typing import Any, Final
 from raygrad.autograd.registry.registry import UserKernel, customised, get_op
 
 from .fingerprint import digest
-from .pickling import pickle_value, unpickle_value
+from .pickling import pickle_value
 from .shipping import Shipped
+from .unpickling import unpickle_value
 
 _PROCESS: Final = uuid.uuid4().hex
 

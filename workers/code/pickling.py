@@ -13,23 +13,19 @@ import functools
 import io
 import pickle
 import sys
-import threading
-import weakref
 from collections import OrderedDict, deque
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from importlib import import_module
 from types import FunctionType, ModuleType
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import cloudpickle
 import numpy as np
 
-from raygrad.autograd.core.array_layout import as_dense
 from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
-from raygrad.autograd.nodes.captured_leaves import PLAIN, captured_tensor, kind_of_capture
+from raygrad.autograd.nodes.captured_leaves import PLAIN, kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
@@ -37,6 +33,7 @@ from .code_cache_key import CAPTURED_KINDS
 from .culprit import path_to_unpicklable
 from .fingerprint import digest
 from .importable import import_name, imports_alike
+from .unpickling import ClassName, class_names, fill_class, home_classes, make_class, pickle_lock, rebuilt_tensor
 from .visitor import function_parts
 
 PROTOCOL: Final = 5
@@ -50,20 +47,7 @@ MUTABLE: Final = (list, dict, set, bytearray, deque)
 REMEDY: Final = "make it an argument or an output by itself, or move it to the host first (tensor.cpu())"
 """Advice for an array of a device that is nested in another object."""
 
-ClassName: TypeAlias = tuple[str, bool]
-"""The name of a class that goes by value, and whether it captures no array: then one copy serves all."""
-
-
-# ---- out ------------------------------------------------------------------------------------------------------------
-
-_lock = threading.RLock()
-"""Over pickling and opening: cloudpickle's list of modules and the tables of classes belong to the process."""
-_home: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
-"""Classes that were written here and sent away, by name; the newest of several with one definition."""
-_opened_classes: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
-"""Classes that came here by value and capture nothing, by name."""
-_names: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
-"""The names of all classes that came here by value."""
+# ---- picklers --------------------------------------------------------------------------------------------------------
 
 
 class HoldsDeviceArray(NotShippable):
@@ -78,7 +62,7 @@ class _Pickler(cloudpickle.Pickler):
         self._registered: list[ModuleType] = []
 
     def dump(self, obj: object) -> None:
-        with _lock:
+        with pickle_lock:
             try:
                 super().dump(obj)
             finally:
@@ -143,7 +127,7 @@ class _Pickler(cloudpickle.Pickler):
             for made_by_the_metaclass in MADE_BY_METACLASS:
                 state[0].pop(made_by_the_metaclass, None)
         args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew
-        return _make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, _fill_class
+        return make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, fill_class
 
 
 class _ExtractingPickler(_Pickler):
@@ -222,14 +206,8 @@ class _ArrayPickler(_ExtractingPickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor) and obj.grad_fn is None and is_device_array(obj._data):
-            return _tensor, (obj._data, obj._requires_grad)
+            return rebuilt_tensor, (obj._data, obj._requires_grad)
         return super().reducer_override(obj)
-
-
-def _tensor(array: Any, requires_grad: bool) -> Tensor:
-    tensor = Tensor.made(array)
-    tensor._requires_grad = requires_grad
-    return tensor
 
 
 _whole_modules: dict[str, bool] = {}
@@ -279,21 +257,21 @@ def class_table(fingerprint: str, pickler: CodePickler, root: Any) -> tuple[Clas
         if len(_class_tables) > TABLES_KEPT:
             _class_tables.popitem(last=False)
     for cls, (name, _) in zip(pickler.classes, table, strict=True):
-        if cls not in _names:
-            _home[name] = cls
+        if cls not in class_names:
+            home_classes[name] = cls
     return table
 
 
 def _class_name(cls: type) -> ClassName:
     """Return the name of a class by its definition, and whether it captures nothing."""
-    name = _names.get(cls)
+    name = class_names.get(cls)
     if name is not None:
         return name, True
     buffer = io.BytesIO()
     pickler = CodePickler(buffer)
     pickler.dump(cls)
     name = digest(buffer.getvalue())
-    _home[name] = cls
+    home_classes[name] = cls
     return name, not pickler.captured
 
 
@@ -312,99 +290,6 @@ def _pickles(value: Any) -> bool:
     except Exception:  # whatever a user's __reduce__ raises: the answer is no
         return False
     return True
-
-
-# ---- in -------------------------------------------------------------------------------------------------------------
-
-
-class _UnpicklingState(threading.local):
-    """The state of unpickling on this thread."""
-
-    worker: bool = False
-    classes: Sequence[ClassName] = ()
-    finished: set[int] | None = None
-    """Classes, by id, that need no filling."""
-
-
-_opening = _UnpicklingState()
-
-
-def opens_as_worker() -> bool:
-    """Tell whether this thread is inside `opening_as_worker`."""
-    return _opening.worker
-
-
-@contextmanager
-def opening_as_worker() -> Generator[None, None, None]:
-    """Unpickle on this thread as another process would, though it is the client's: user classes are copies, not the
-    client's own. For `strict` sessions."""
-    before = _opening.worker
-    _opening.worker = True
-    try:
-        yield
-    finally:
-        _opening.worker = before
-
-
-def _make_class(reference: Any, maker: Any, args: tuple[Any, ...]) -> type:
-    is_code = isinstance(reference, int)
-    name, pure = _opening.classes[reference] if is_code else reference
-    # code that captures arrays is to have those of its node, which the class as it was written has not
-    known = None if _opening.worker or (is_code and not pure) else _home.get(name)
-    if known is None and pure:
-        known = _opened_classes.get(name)
-    finished = cast("set[int]", _opening.finished)
-    if known is not None:
-        finished.add(id(known))
-        return known
-    made: type = maker(*args)
-    _names[made] = name
-    return made
-
-
-def _fill_class(cls: type, how: tuple[Any, Any]) -> type:
-    finished = cast("set[int]", _opening.finished)
-    if id(cls) not in finished:
-        setter, state = how
-        setter(cls, state)
-        _opened_classes.setdefault(_names[cls], cls)
-        finished.add(id(cls))
-    return cls
-
-
-def opened_value(array: Any, kind: int) -> Any:
-    """Return a captured array, or the tensor that it was (see `kind_of_capture`), read-only."""
-    array = as_dense(array) if kind else array
-    if type(array) is np.ndarray and array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return captured_tensor(array, kind) if kind else array
-
-
-class _Unpickler(pickle.Unpickler):
-    """Puts captured values back as arrays or tensors."""
-
-    def __init__(self, data: bytes, captured: Sequence[Any]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._captured = captured
-        self._bound: dict[int, Any] = {}
-
-    def persistent_load(self, pid: Any) -> Any:
-        slot, kind = cast("tuple[int, int]", pid)
-        if slot not in self._bound:
-            value = self._captured[slot]
-            self._bound[slot] = value if value is None or isinstance(value, Tensor) else opened_value(value, kind)
-        return self._bound[slot]
-
-
-def load(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> Any:
-    with _lock:
-        before = _opening.classes, _opening.finished
-        _opening.classes, _opening.finished = classes, set()
-        try:
-            return _Unpickler(data, captured).load()
-        finally:
-            _opening.classes, _opening.finished = before
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------
@@ -454,8 +339,3 @@ def _pickled(value: Any, kind: type[_P]) -> tuple[bytes, _P]:
         kind_of_error = HoldsDeviceArray if isinstance(error, HoldsDeviceArray) else NotShippable
         raise kind_of_error(unpicklable_message(value, type(value).__name__, error)) from error
     return buffer.getvalue(), pickler
-
-
-def unpickle_value(data: bytes) -> Any:
-    """Return the object that `pickle_value` was given."""
-    return load(data, (), ())

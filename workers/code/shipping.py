@@ -23,17 +23,19 @@ import numpy as np
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
+from .bytecode import writes_items
 from .code_cache_key import CodeCacheKey
-from .effects import name_changed_by, optimizer_call_in, writes_to
+from .effects import name_changed_by, optimizer_call_in
 from .exceptions import pack_exception as pack_exception
 from .exceptions import unpack_exception as unpack_exception
 from .fingerprint import by_import_name, by_reference, digest
 from .guard import Guard
 from .importable import import_name, imports_alike
-from .pickling import MUTABLE, ClassName, CodePickler, class_table, load, opens_as_worker, unpicklable_message
-from .pickling import opening_as_worker as opening_as_worker
+from .pickling import MUTABLE, CodePickler, class_table, unpicklable_message
 from .pickling import pickle_value as pickle_value
-from .pickling import unpickle_value as unpickle_value
+from .unpickling import ClassName, load, opens_as_worker
+from .unpickling import opening_as_worker as opening_as_worker
+from .unpickling import unpickle_value as unpickle_value
 
 OPENED_KEPT: Final = 1024
 """Opened code that is cached per process: a bound for programs that make new definitions without end."""
@@ -127,7 +129,9 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
         alike = (
             looks.sure and len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured)
         )
-        if alike and not (in_process and _goes_only_by_reference(shipped)):
+        # what goes by reference only shares state with the client: equal code is not the same
+        only_by_reference = shipped.shipment.live is not None and not shipped.shipment.payload
+        if alike and not (in_process and only_by_reference):
             order = tuple([places[id(one)] for one in shipped.captured])
             _shipped[in_process, looks.key] = (shipped.shipment, order, looks.held)
             if len(_shipped) > OPENED_KEPT:
@@ -139,11 +143,6 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
 
 _shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] = OrderedDict()
 """Cache by code fingerprint: shipment, order of captures, and the objects that the key names by identity."""
-
-
-def _goes_only_by_reference(shipped: Shipped) -> bool:
-    """Tell whether code goes by reference only, since it shares state with the client: equal code is not the same."""
-    return shipped.shipment.live is not None and not shipped.shipment.payload
 
 
 def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
@@ -205,7 +204,8 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
 
     A class is warned of only where its code writes to a container: its tables of constants are no mistake.
     """
-    found = [variable for function, variable in pickler.mutable if not isinstance(obj, type) or writes_to(function)]
+    is_class = isinstance(obj, type)
+    found = [name for function, name in pickler.mutable if not is_class or writes_items(function.__code__)]
     subject = obj.__self__ if isinstance(obj, MethodType) else obj
     if not isinstance(subject, FunctionType | type | ModuleType | partial):
         state = getattr(subject, "__dict__", {})

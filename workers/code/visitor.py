@@ -77,17 +77,13 @@ def reachable(root: Any, follows: Callable[[Any], bool], omit: str = "", depth: 
 def named_parts(value: Any, omit: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (name, part) of an object's parts as its author names them: variables first, since a default may be one,
     too."""
-    for part in sorted(parts(value), key=_is_default):
+    for part in sorted(parts(value), key=lambda part: part[0] in ("default", "keyword default")):
         if part[0] == omit:
             continue
         if part[0] in TRANSPARENT:
             yield from named_parts(part[3], omit)
         else:
             yield label(part), part[3]
-
-
-def _is_default(part: Part) -> bool:
-    return part[0] in ("default", "keyword default")
 
 
 def label(part: Part) -> str:
@@ -222,10 +218,7 @@ def attribute_parts(value: Any) -> list[Part]:
     attributes: Any = getattr(value, "__dict__", None)
     if not isinstance(attributes, dict):
         return []
-    found: list[Part] = []
-    for name, held in list(cast("dict[str, Any]", attributes).items()):
-        found.append(("attribute", name, value, held))
-    return found
+    return [("attribute", name, value, held) for name, held in list(cast("dict[str, Any]", attributes).items())]
 
 
 def slot_parts(value: Any, names: Iterable[str]) -> list[Part]:

@@ -47,7 +47,7 @@ from raygrad.proto.ir.nodes import (
 )
 from raygrad.proto.ir.program import Program, Step
 
-from ..code.pickling import load
+from ..code.unpickling import load
 from ..values.slots import Execute, Slots
 from .arguments import given
 from .derivatives import compile_function_vjp
@@ -65,14 +65,7 @@ _NUMBER: Any = np.generic
 
 def compile_steps(program: Program, host: Host) -> list[Execute]:
     """Return one closure per step."""
-    return [_compile(step, program, host) for step in program.steps]
-
-
-def _compile(step: Step, program: Program, host: Host) -> Execute:
-    compile_kind = _COMPILE.get(type(step.node))
-    if compile_kind is None:
-        raise GraphError(f"a node of unknown kind '{type(step.node).__name__}'")
-    return compile_kind(step.node, step, program, host)
+    return [_COMPILE[type(step.node)](step.node, step, program, host) for step in program.steps]
 
 
 def _as_recorded(execute: Execute, recorded: Any) -> Execute:

@@ -63,6 +63,7 @@ def compile_general_op(node: OpCall, targets: Sequence[int], device: Device) -> 
     """Return a step that runs a built-in op of any number of operands on any device, with output slots `targets`."""
     op = get_op(node.fn)
     sources, params, on_host = node.inputs, node.params, device is CPU
+    sole = op.sole_kernel() if on_host else None
     is_operand: Callable[[Any], bool] = is_array if on_host else is_device_array
 
     def execute(slots: Slots) -> None:
@@ -72,7 +73,8 @@ def compile_general_op(node: OpCall, targets: Sequence[int], device: Device) -> 
             dtype: Any = next((o.dtype for o in operands if is_operand(o)), None)
             try:
                 if on_host or dtype is None:  # a factory: no operand is an array
-                    out = op.builtin_kernel(device.type, dtype)(*operands, *params)
+                    kernel = op.builtin_kernel(device.type, dtype) if sole is None else sole
+                    out = kernel(*operands, *params)
                 else:
                     out = run(op, operands, params, dtype)
             except MISUSE as error:

@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, HookCall
 from raygrad.proto.ir.program import Step
 
-from ..code.pickling import opened_value
+from ..code.unpickling import opened_value
 from ..values.slots import Slots
 
 CAPTURED, ARGUMENT, HELD = 0, 1, 2
@@ -36,7 +36,7 @@ class BorrowedLeaves:
     """The leaves whose `.grad` a step borrows. Their gradients are the last inputs of the step and, if they return to
     the client, its last outputs."""
 
-    __slots__ = ("_entries", "_fate", "_sources", "_targets", "_title")
+    __slots__ = ("_entries", "_fate", "_sources", "_targets")
 
     def __init__(self, entries: Sequence[Entry], fate: int, sources: Sequence[int], targets: Sequence[int]) -> None:
         self._entries = entries

@@ -115,15 +115,14 @@ def can_rerun(step: Step) -> bool:
     return isinstance(step.node, OpCall | FunctionCall) and reruns(step.node)
 
 
-def _makes_context(step: Step) -> bool:
-    """Tell whether a step makes a context that may be made again, or leaves one."""
-    return isinstance(step.node, FunctionVjp) or (isinstance(step.node, FunctionCall) and can_rerun(step))
-
-
 def rerunnable_contexts(program: Program) -> tuple[int, ...]:
     """Return the slots of pinned contexts that may be made again: those of pure Functions, and those that a backward
     left, of any Function."""
-    made = {step.outputs[0] for step in program.steps if step.outputs and _makes_context(step)}
+    made = {
+        step.outputs[0]
+        for step in program.steps
+        if isinstance(step.node, FunctionVjp) or (isinstance(step.node, FunctionCall) and can_rerun(step))
+    }
     return tuple([slot for slot, _ in program.pins if slot in made]) if made else ()
 
 

@@ -109,10 +109,9 @@ class ValueStore:
             NotShippable: it cannot be pickled.
         """
         sizes = [(memory, size) for _, memory, size in shares_of(value)]
-        return SpilledValue(self._write(value), sizes)
-
-    def _write(self, value: Any) -> FileRegion:
-        return self.file.write(pack_values([portable(value, asked=True)]))  # it stays with its worker
+        return SpilledValue(
+            self.file.write(pack_values([portable(value, asked=True)])), sizes
+        )  # it stays with its worker
 
     def load(self, region: FileRegion | None) -> Any:
         """Return the value that was written to a part of the file, None for an undefined one."""

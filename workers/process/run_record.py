@@ -91,7 +91,10 @@ def with_values(
     other values."""
     return record._replace(
         exports=tuple(
-            [(sum(max(size_of(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]
+            [
+                (sum(max(size_of(v), 0) for v in values), sum([v.nbytes for v in values if isinstance(v, Context)]))
+                for values in exports
+            ]
         ),
         results=tuple([(value, slots[slot]) for slot, value in results if _is_inlined(slots[slot])]),
         sizes=tuple(sizes),
@@ -144,10 +147,6 @@ def size_of(value: Any) -> int:
     if isinstance(value, np.ndarray | Context | SpilledValue) or is_device_array(value):
         return value.nbytes
     return 0
-
-
-def _saved_size(value: Any) -> int:
-    return value.nbytes if isinstance(value, Context) else 0
 
 
 def _is_inlined(value: Any) -> bool:

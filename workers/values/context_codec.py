@@ -24,7 +24,8 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
 
-from ..code.shipping import pickle_value, unpickle_value
+from ..code.pickling import pickle_value
+from ..code.unpickling import rebuilt_tensor, unpickle_value
 from .device_staging import StagedArray, pack_object, staged, unpack_object, unstaged
 
 PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
@@ -99,20 +100,14 @@ def pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> An
 def unpack_attribute(entry: Any) -> Any:
     kind, value = entry[0], entry[1]
     if kind == "tensor":
-        return _tensor(value, entry[2])
+        return rebuilt_tensor(value, entry[2])
     if kind == "array":
         return value.copy() if entry[2] else value
     if kind == "pickle":
         return unpack_object(value)
     if kind == "device":
-        return unstaged(*value) if entry[2] is None else _tensor(unstaged(*value), entry[2])
+        return unstaged(*value) if entry[2] is None else rebuilt_tensor(unstaged(*value), entry[2])
     return value
-
-
-def _tensor(array: Any, requires_grad: bool) -> Tensor:
-    tensor = Tensor.made(array)
-    tensor._requires_grad = requires_grad
-    return tensor
 
 
 def pack_places(places: Sequence[Any] | None) -> Any:

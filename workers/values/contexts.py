@@ -79,7 +79,7 @@ class Context:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that only this context keeps alive."""
-        return sum(map(_size_of, self.parts()))
+        return sum([len(part.data) if isinstance(part, Blob) else part.nbytes for part in self.parts()])
 
     def parts(self) -> list[Any]:
         """Return the parts that only this context keeps alive: arrays, blobs, and objects with own memory
@@ -299,7 +299,3 @@ def _find_parts(value: Any, found: list[Any]) -> None:
     elif isinstance(value, list | tuple):
         for one in cast("Sequence[Any]", value):
             _find_parts(one, found)
-
-
-def _size_of(part: Any) -> int:
-    return len(part.data) if isinstance(part, Blob) else part.nbytes

@@ -22,7 +22,8 @@ from raygrad.autograd.devices.serving import (
 )
 from raygrad.proto.codec.values import Blob
 
-from ..code.pickling import load, pickle_around_arrays, pickle_value
+from ..code.pickling import pickle_around_arrays, pickle_value
+from ..code.unpickling import load
 
 StagedArray: TypeAlias = tuple[str, Any]
 """(device, array of the host)."""

@@ -143,7 +143,7 @@ def with_node(**changes: Any) -> bytes:
         (with_node(role={}), "role of node 2"),
         (with_node(fn=b"mul"), "name of node 2"),
         (with_node(transforms=("jump",)), "transform of node 2"),
-        (with_node(transforms=(1,)), "transforms of node 2"),
+        (with_node(transforms=(1,)), "transform of node 2"),
         (with_node(transforms="vjp"), "transforms of node 2"),
         (with_node(params=3), "params of node 2"),
         (with_node(params=()), r"params of node 2 \(@f00d\) are neither 12 nor 14 fields"),

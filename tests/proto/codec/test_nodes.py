@@ -8,7 +8,7 @@ import pytest
 
 from raygrad.errors import ProtocolError
 from raygrad.proto.codec.nodes import node_fields, nodes_of
-from raygrad.proto.ir.nodes import FunctionCall, HookCall, Node, OpCall
+from raygrad.proto.ir.nodes import ControlDependency, Digest, FunctionCall, GradSum, HookCall, Node, OpCall, OpVjp
 
 from ..all_kinds import NODES, SPECS
 
@@ -140,3 +140,33 @@ def test_hooks_of_each_kind_are_read(kind: str) -> None:
     assert nodes_of((broken(KINDS["HookCall"], 0, kind),), len(SPECS)) == (
         next(node for node, _ in NODES if isinstance(node, HookCall))._replace(kind=kind),
     )
+
+
+def vjp_of_pow(exponent: Any, wanted: tuple[Any, ...] = (1,)) -> tuple[Any, ...]:
+    return ("op", "pow", ("vjp",), (0,), (0,), ((exponent,), wanted, (0,), (0,)), -1, -1)
+
+
+def test_nodes_that_are_read_once_keep_the_types_of_their_own_params() -> None:
+    back = nodes_of((vjp_of_pow(2), vjp_of_pow(2.0), vjp_of_pow(True)), len(SPECS))
+    assert [node.params for node in back if isinstance(node, OpVjp)] == [(2,), (2.0,), (True,)]
+    assert [type(node.params[0]) for node in back if isinstance(node, OpVjp)] == [int, float, bool]
+
+
+def test_what_is_shared_with_an_earlier_node_is_what_was_checked() -> None:
+    back = nodes_of((vjp_of_pow(2), vjp_of_pow(3, (True,))), len(SPECS))
+    assert [type(node.wanted[0]) for node in back if isinstance(node, OpVjp)] == [int, int]
+    with pytest.raises(ProtocolError, match="wanted operands of node 0"):
+        nodes_of((vjp_of_pow(3, (True,)),), len(SPECS))
+    with pytest.raises(ProtocolError, match="params of the op of node 1"):
+        nodes_of((vjp_of_pow(2), (*vjp_of_pow(2)[:5], (7, (1,), (0,), (0,)), -1, -1)), len(SPECS))
+
+
+def test_params_that_cannot_be_compared_are_refused() -> None:
+    with pytest.raises(ProtocolError, match=r"params of node 1 \(@f00d\) are not only texts and numbers"):
+        nodes_of((NODES[0][1], broken(KINDS["FunctionCall"], 5, ({},))), len(SPECS))
+
+
+def test_equal_nodes_of_several_kinds_are_written_apart() -> None:
+    kinds = (GradSum, ControlDependency, Digest)
+    written = node_fields([kind((0, 1), (0,), -1, -1) for kind in kinds for _ in range(2)])
+    assert [one[1] for one in written] == ["sum", "sum", "after", "after", "digest", "digest"]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.code.effects import ADDS, READS, REPLACES, gradient_effects, name_changed_by, writes_to
+from raygrad.workers.code.bytecode import writes_items
+from raygrad.workers.code.effects import ADDS, READS, REPLACES, gradient_effects, name_changed_by
 
 TABLE = {"a": 1}
 SEEN: list[Any] = []
@@ -27,12 +28,12 @@ def stores(value: Any) -> None:
 
 
 def test_reading_is_no_writing():
-    assert not writes_to(reads)
+    assert not writes_items(reads.__code__)
 
 
 def test_methods_that_change_and_stores_are_writing_also_in_inner_functions():
-    assert writes_to(appends)
-    assert writes_to(stores)
+    assert writes_items(appends.__code__)
+    assert writes_items(stores.__code__)
 
 
 class Counter:

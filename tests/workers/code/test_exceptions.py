@@ -7,7 +7,8 @@ import pytest
 
 from raygrad.errors import RemoteError, WorkerLost
 from raygrad.workers.code.exceptions import pack_exception, unpack_exception
-from raygrad.workers.code.pickling import opening_as_worker, pickle_value, unpickle_value
+from raygrad.workers.code.pickling import pickle_value
+from raygrad.workers.code.unpickling import opening_as_worker, unpickle_value
 
 
 class Diverged(ArithmeticError):

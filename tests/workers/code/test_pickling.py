@@ -11,15 +11,8 @@ import pytest
 
 import raygrad as rg
 from raygrad.errors import NotShippable
-from raygrad.workers.code.pickling import (
-    CodePickler,
-    load,
-    opening_as_worker,
-    opens_as_worker,
-    pickle_around_tensors,
-    pickle_value,
-    unpickle_value,
-)
+from raygrad.workers.code.pickling import CodePickler, pickle_around_tensors, pickle_value
+from raygrad.workers.code.unpickling import load, opening_as_worker, opens_as_worker, unpickle_value
 
 
 class Colour(enum.Enum):

@@ -1,0 +1,134 @@
+"""Unpickling of Python objects and user code: one class for each definition, and captured values put back.
+
+The inverse of `pickling`. Workers open shipped code with it, and the client opens what comes back.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+import weakref
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from raygrad.autograd.core.array_layout import as_dense
+from raygrad.autograd.nodes.captured_leaves import captured_tensor
+from raygrad.autograd.tensor.tensor import Tensor
+
+ClassName: TypeAlias = tuple[str, bool]
+"""The name of a class that goes by value, and whether it captures no array: then one copy serves all."""
+
+pickle_lock = threading.RLock()
+"""Over pickling and opening: cloudpickle's list of modules and the tables of classes belong to the process."""
+home_classes: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
+"""Classes that were written here and sent away, by name; the newest of several with one definition."""
+_opened_classes: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
+"""Classes that came here by value and capture nothing, by name."""
+class_names: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
+"""The names of all classes that came here by value."""
+
+
+class _UnpicklingState(threading.local):
+    """The state of unpickling on this thread."""
+
+    worker: bool = False
+    classes: Sequence[ClassName] = ()
+    finished: set[int] | None = None
+    """Classes, by id, that need no filling."""
+
+
+_opening = _UnpicklingState()
+
+
+def opens_as_worker() -> bool:
+    """Tell whether this thread is inside `opening_as_worker`."""
+    return _opening.worker
+
+
+@contextmanager
+def opening_as_worker() -> Generator[None, None, None]:
+    """Unpickle on this thread as another process would, though it is the client's: user classes are copies, not the
+    client's own. For `strict` sessions."""
+    before = _opening.worker
+    _opening.worker = True
+    try:
+        yield
+    finally:
+        _opening.worker = before
+
+
+def make_class(reference: Any, maker: Any, args: tuple[Any, ...]) -> type:
+    is_code = isinstance(reference, int)
+    name, pure = _opening.classes[reference] if is_code else reference
+    # code that captures arrays is to have those of its node, which the class as it was written has not
+    known = None if _opening.worker or (is_code and not pure) else home_classes.get(name)
+    if known is None and pure:
+        known = _opened_classes.get(name)
+    finished = cast("set[int]", _opening.finished)
+    if known is not None:
+        finished.add(id(known))
+        return known
+    made: type = maker(*args)
+    class_names[made] = name
+    return made
+
+
+def fill_class(cls: type, how: tuple[Any, Any]) -> type:
+    finished = cast("set[int]", _opening.finished)
+    if id(cls) not in finished:
+        setter, state = how
+        setter(cls, state)
+        _opened_classes.setdefault(class_names[cls], cls)
+        finished.add(id(cls))
+    return cls
+
+
+def opened_value(array: Any, kind: int) -> Any:
+    """Return a captured array, or the tensor that it was (see `kind_of_capture`), read-only."""
+    array = as_dense(array) if kind else array
+    if type(array) is np.ndarray and array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return captured_tensor(array, kind) if kind else array
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts captured values back as arrays or tensors."""
+
+    def __init__(self, data: bytes, captured: Sequence[Any]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._captured = captured
+        self._bound: dict[int, Any] = {}
+
+    def persistent_load(self, pid: Any) -> Any:
+        slot, kind = cast("tuple[int, int]", pid)
+        if slot not in self._bound:
+            value = self._captured[slot]
+            self._bound[slot] = value if value is None or isinstance(value, Tensor) else opened_value(value, kind)
+        return self._bound[slot]
+
+
+def load(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> Any:
+    with pickle_lock:
+        before = _opening.classes, _opening.finished
+        _opening.classes, _opening.finished = classes, set()
+        try:
+            return _Unpickler(data, captured).load()
+        finally:
+            _opening.classes, _opening.finished = before
+
+
+def rebuilt_tensor(array: Any, requires_grad: bool) -> Tensor:
+    """Return a tensor that came as its array."""
+    tensor = Tensor.made(array)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+def unpickle_value(data: bytes) -> Any:
+    """Return the object that `pickle_value` was given."""
+    return load(data, (), ())
