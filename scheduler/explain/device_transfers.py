@@ -14,7 +14,9 @@ from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import Load, Spill, moves
 from raygrad.proto.ir.specs import ContextSpec, Spec
 
+from ..model.costs import Costs
 from ..model.plan import Plan
+from ..model.priced_graph import PricedGraph
 from ..placing.constraints import devices_of
 
 
@@ -48,37 +50,27 @@ def fetched_arrays(
 
     `requested` has, per value, its id, its worker, and the device and bytes of each of its arrays on a device.
     """
-    maker: dict[int, int] = {}
-    value = len(graph.externals)
-    ids = {value for value, _, _ in requested}
-    for number, node in enumerate(graph.nodes if ids else ()):
-        maker.update((one, number) for one in range(value, value + len(node.outputs)) if one in ids)
-        value += len(node.outputs)
+    maker = dict(enumerate(PricedGraph(graph, Costs()).maker)) if requested else {}
     return tuple(
         [FetchedArray(maker.get(one, -1), worker, *left) for one, worker, lefts in requested for left in lefts]
     )
 
 
 def device_transfers(
-    graph: Graph, sizes: Sequence[int], residency: Sequence[int], plan: Plan, *, staged: bool = False
+    priced: PricedGraph, residency: Sequence[int], plan: Plan, *, staged: bool = False
 ) -> tuple[DeviceTransfer, ...]:
     """Return the transfers between devices of a plan, in plan order. O(nodes + edges).
 
     Args:
-        graph: what is planned.
-        sizes: per value id, its bytes.
+        priced: the planned graph.
         residency: per external, the worker that holds it, or -1.
         plan: its plan.
         staged: workers are processes of their own.
     """
+    graph, spec, sizes, first = priced.graph, priced.spec, priced.size, priced.first
     devices = devices_of(graph.specs)
     if not {*devices} - {"", "cpu"}:
         return ()
-    spec = list(graph.externals)
-    first: list[int] = []
-    for node in graph.nodes:
-        first.append(len(spec))
-        spec.extend(node.outputs)
     device = [devices[one] for one in spec]
     found: list[DeviceTransfer] = []
     for segment in plan.segments:

@@ -161,7 +161,7 @@ def explain_plan(
         node_reason=tuple(reasons),
         node_seconds=tuple(priced.seconds),
         moved=worker_transfers(priced, residency, plan),
-        transfers=device_transfers(graph, priced.size, residency, plan, staged=staged),
+        transfers=device_transfers(priced, residency, plan, staged=staged),
         crossing_bytes=plan.crossing_bytes,
         seconds=max([slot.end for slot in times], default=-costs.return_seconds) + costs.return_seconds,
         work=sum(priced.seconds),

@@ -141,10 +141,6 @@ class MemoryUse:
         live = self.live_bytes(order)
         return order[live.index(max(live))] if live else -1
 
-    def peaks(self, sequences: Sequence[Sequence[int]]) -> list[int]:
-        """Return the peak of every worker."""
-        return [self.peak(worker, order) for worker, order in enumerate(sequences)]
-
     def split(
         self, order: Sequence[int], pieces: Sequence[Sequence[int]], limit: int, *, pinned: bool = True
     ) -> SplitOrder:

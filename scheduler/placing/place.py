@@ -98,14 +98,6 @@ def place(
     return best
 
 
-def reuse_placement(
-    priced: PricedGraph, residency: Sequence[int], costs: Costs, node_worker: tuple[int, ...]
-) -> Placement:
-    """Return a placement that was chosen before, cut into blocks for another residency."""
-    made = segment_graph(priced, node_edges(priced), node_worker, residency, costs)
-    return Placement(node_worker, made.blocks, made.seconds)
-
-
 # ---- what is tried -------------------------------------------------------------------------------------------------
 
 

@@ -25,10 +25,11 @@ from ..memory.memory_feasibility import workers_with_more_memory
 from ..model.costs import Costs
 from ..model.measured_costs import MeasuredCosts
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import PricedGraph
+from ..model.priced_graph import PricedGraph, node_edges
 from ..placing.constraints import Constraints, find_constraints
-from ..placing.place import place, reuse_placement
+from ..placing.place import place
 from ..segments.lowering import LazyPrograms, lower
+from ..segments.segmenter import segment_graph
 from ..segments.timetable import predict_seconds, segment_loads
 from ..segments.transfers import plan_transfers
 from .clustered_planner import CLUSTERED_FROM, ClusteredPlan, ClusteredPlanner, make_clustered_plan
@@ -254,8 +255,8 @@ def make_plan(
         arranged = _place_and_order(priced, residency, costs, cluster, seed)
     else:
         made_for = (*made_for, node_worker)
-        blocks = reuse_placement(priced, residency, costs, node_worker).blocks
-        arranged = order_nodes(priced, blocks, node_worker, residency, costs, cluster)
+        cut = segment_graph(priced, node_edges(priced), node_worker, residency, costs)
+        arranged = order_nodes(priced, cut.blocks, node_worker, residency, costs, cluster)
     blocks, priced, node_worker, peaks, spaces = arranged
     limited = frozenset([index for index, worker in enumerate(cluster.workers) if worker.memory is not None])
     transfers = plan_transfers(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)

@@ -71,7 +71,6 @@ class PlanState:
 def colocated_blocks(blocks: BlockArrays, bound: Indices) -> Indices:
     """Return, per block, the first block of its group: the blocks that must be on one worker with it."""
     colocated = list(range(len(blocks.worker)))
-
     tied = np.flatnonzero(bound != np.arange(len(bound)))
     ties = distinct_pairs(blocks.home[tied], blocks.home[bound[tied]], len(colocated))
     for one, other in zip(*(some.tolist() for some in ties), strict=True):
@@ -243,9 +242,7 @@ class _LostWorkers:
     def _parts(self, nodes: list[int], bound: Flags) -> list[list[int]]:
         """Return the nodes of a block in independent parts; the first has all bound nodes and is not to be moved."""
         arrays = self.state.arrays
-        group = {node: node for node in nodes}
-
-        stay = -1
+        group, stay = {node: node for node in nodes}, -1
         for node in nodes:
             for value in arrays.read[arrays.reads[node] : arrays.reads[node + 1]].tolist():
                 maker = int(arrays.maker[value]) if value >= 0 else -1

@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from raygrad.proto.ir.graph import Graph
-
 from ..machine.commands import FailRun
-from ..model.costs import Costs
 from ..planning.planner import Planned
 
 
@@ -26,7 +23,7 @@ class VirtualLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualSubmission:
-    """A planned graph handed in at a time. Build it with `virtual_submission` if externals are on workers."""
+    """A planned graph handed in at a time."""
 
     planned: Planned
     at: float = 0.0
@@ -37,20 +34,6 @@ class VirtualSubmission:
     """Per external, the worker that holds it from the start, or -1 if it is with every call. Empty if all are."""
     external_bytes: tuple[int, ...] = ()
     """Per external, its bytes; needed where `residency` names a worker."""
-
-
-def virtual_submission(
-    graph: Graph,
-    planned: Planned,
-    costs: Costs,
-    *,
-    at: float = 0.0,
-    residency: tuple[int, ...] = (),
-    sources: tuple[tuple[int, int] | None, ...] = (),
-) -> VirtualSubmission:
-    """Return the submission of a planned graph, with the predicted bytes of its externals."""
-    sizes = tuple(costs.value_bytes(graph.specs[spec]) for spec in graph.externals)
-    return VirtualSubmission(planned=planned, at=at, sources=sources, residency=residency, external_bytes=sizes)
 
 
 class WorkerLoss(NamedTuple):

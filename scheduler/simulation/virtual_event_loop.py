@@ -32,20 +32,19 @@ from ..machine.events import Event, SegmentFinished, Status, ValueDropped, Value
 from ..machine.machine import Machine
 from ..model.costs import Costs
 from ..model.output_sizes import export_bytes, pin_bytes
-from ..model.plan import InStore
 from .scenario import (
     Failure,
     FailureTrace,
     IdleWait,
     SegmentRaise,
-    SegmentTrace,
     SimulatedRun,
     VirtualLink,
     VirtualSubmission,
     VirtualTransfer,
     WorkerLoss,
 )
-from .virtual_workers import AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, name_of
+from .traces import Traces
+from .virtual_workers import AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, awaited_keys, name_of
 
 
 @dataclass(slots=True)
@@ -75,15 +74,9 @@ class VirtualDriver:
     _commanded: set[tuple[int, int, int]] = field(default_factory=set[tuple[int, int, int]])
     _unsettled: int = 0
     """Submissions neither finished nor failed, and calls not over."""
-    _traces: list[SegmentTrace] = field(default_factory=list[SegmentTrace])
-    _transfers: list[VirtualTransfer] = field(default_factory=list[VirtualTransfer])
-    _waits: list[IdleWait] = field(default_factory=list[IdleWait])
-    _failures: list[FailureTrace] = field(default_factory=list[FailureTrace])
+    traces: Traces = field(default_factory=Traces)
     _failing: list[FailRun] = field(default_factory=list[FailRun])
-    _finished: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     _failed: set[int] = field(default_factory=set[int])
-    _commands: int = 0
-    _events: int = 0
 
     # ---- from outside ----------------------------------------------------------------------------------------------
 
@@ -110,21 +103,9 @@ class VirtualDriver:
             raise InvariantViolation(
                 f"the simulation stands still at {self.now}: {self._unsettled} things are not over"
             )
-        makespan = max((one.finish for one in self._traces), default=0.0)
+        makespan = max((one.finish for one in self.traces.segments), default=0.0)
         self._let_go()
-        return SimulatedRun(
-            makespan=makespan,
-            busy=tuple(worker.busy for worker in self.workers),
-            segments=tuple(self._traces),
-            transfers=tuple(self._transfers),
-            waits=tuple(self._waits),
-            saved=tuple(tuple(worker.saved) for worker in self.workers),
-            stored=tuple(tuple(worker.stored) for worker in self.workers),
-            failures=tuple(self._failures),
-            finished=tuple(self._finished),
-            commands=self._commands,
-            events=self._events,
-        )
+        return self.traces.simulated_run(makespan, self.workers)
 
     def _at(self, time: float, happen: Callable[..., None], *what: object) -> None:
         heappush(self._heap, (time, next(self._ticket), happen, what))
@@ -155,12 +136,12 @@ class VirtualDriver:
 
     def _tell(self, event: Event) -> None:
         """Pass an event to the machine, and carry out its commands."""
-        self._events += 1
+        self.traces.events += 1
         commands = self.machine.handle(event)
         if self.watch is not None:
             self.watch(self.machine)
         for command in commands:
-            self._commands += 1
+            self.traces.commands += 1
             self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
@@ -182,7 +163,7 @@ class VirtualDriver:
                 for pinned in command.values:
                     self.workers[command.worker].unpin(self.now, pinned.run, pinned.value)
             case FinishRun():
-                self._finished.append((command.run, self.now))
+                self.traces.finished.append((command.run, self.now))
                 self._unsettled -= 1
             case FailRun():
                 if command.run in self._failed:
@@ -241,36 +222,13 @@ class VirtualDriver:
         """Handle the arrival of a call at its worker: request its inputs."""
         if task.over:
             return
-        for key in self._reads(task):
+        for key in awaited_keys(task, self.submissions):
             self._want(task, key)
         if self.in_order:
             self.workers[task.worker].queue.append(task)
         if not task.missing:
             self._ready(task)
         self._next(task.worker)
-
-    def _reads(self, task: VirtualCall) -> Iterable[AwaitedKey]:
-        """Return what a call reads or waits for."""
-        run, one = task.run, self.submissions[task.run]
-        if task.segment < 0:
-            return ((run, one.planned.plan.kept[task.value].segment, -1),)
-        segment = one.planned.plan.segments[task.segment]
-        keys: list[AwaitedKey] = [(run, source, export) for source, export in segment.imports]
-        keys += [(run, source, -1) for source in segment.after]
-        for external in segment.externals:
-            source = one.sources[external] if one.sources else None
-            if source is None:
-                if one.residency and one.residency[external] >= 0:
-                    keys.append((-1, run, external))
-                continue
-            place = self.submissions[source[0]].planned.plan.kept[source[1]]
-            if isinstance(place, InStore):
-                keys.append((source[0], place.segment, place.export))
-            elif place.worker == task.worker:
-                keys.append((source[0], place.segment, -1))
-            else:
-                keys.append((source[0], -1, source[1]))
-        return keys
 
     def _want(self, task: VirtualCall, key: AwaitedKey) -> None:
         """Have a call wait for an object, unless that is there."""
@@ -295,7 +253,9 @@ class VirtualDriver:
         latency, bandwidth = self.links.get((thing.worker, target)) or (self.costs.hop_seconds, self.costs.bandwidth)
         finish = self.now + latency + thing.size / bandwidth
         run = key[0]
-        self._transfers.append(VirtualTransfer(self.now, finish, thing.worker, target, thing.size, run, name_of(key)))
+        self.traces.transfers.append(
+            VirtualTransfer(self.now, finish, thing.worker, target, thing.size, run, name_of(key))
+        )
         self._at(finish, self._arrive, thing, target)
 
     def _arrive(self, thing: AwaitedObject, target: int) -> None:
@@ -344,7 +304,7 @@ class VirtualDriver:
             task = heappop(worker.ready)[1]
         begin = max(worker.idle_since, task.commanded)
         if self.now > begin:
-            self._waits.append(IdleWait(number, begin, self.now, task.run, task.segment))
+            self.traces.waits.append(IdleWait(number, begin, self.now, task.run, task.segment))
         task.start = self.now
         worker.running = task
         self._at(self.now + self.costs.call_seconds + (0.0 if task.poisoned else task.seconds), self._end, task)
@@ -381,7 +341,7 @@ class VirtualDriver:
         run, index = task.run, task.segment
         raised = None if task.poisoned else self.raising.get((run, index))
         status: Status = "skipped" if task.poisoned else "failed" if raised is not None else "done"
-        self._trace(task, status)
+        self.traces.add(task, self.now, status)
         planned = self.submissions[run].planned
         segment, worker = planned.plan.segments[index], self.workers[task.worker]
         sizes: list[int] = []
@@ -410,7 +370,7 @@ class VirtualDriver:
             )
         )
         if raised is not None:
-            self._failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
+            self.traces.failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
 
     def _lose(self, loss: WorkerLoss) -> None:
         """Handle the death of a worker: results that it has not returned will never be made."""
@@ -424,13 +384,13 @@ class VirtualDriver:
         for task in lost:
             self._over(task)
             if task.segment >= 0:
-                self._trace(task, "lost")
+                self.traces.add(task, self.now, "lost")
         for run, value in list(worker.pinned):
             worker.unpin(self.now, run, value)
         self._failing = []
         self._tell(WorkerDied(at=self.now, worker=loss.worker))
         segments = tuple((task.run, task.segment) for task in lost if task.segment >= 0)
-        self._failures.append(FailureTrace(self.now, loss, segments, tuple(self._failing)))
+        self.traces.failures.append(FailureTrace(self.now, loss, segments, tuple(self._failing)))
         for task in lost:
             if task.segment < 0:
                 self._made((task.run, -1, task.value), ok=False)
@@ -444,18 +404,3 @@ class VirtualDriver:
         task.over = True
         self._unsettled -= 1
         del self.workers[task.worker].open[task.order]
-
-    def _trace(self, task: VirtualCall, status: str) -> None:
-        self._traces.append(
-            SegmentTrace(
-                run=task.run,
-                segment=task.segment,
-                attempt=task.attempt,
-                worker=task.worker,
-                commanded=task.commanded,
-                ready=task.ready,
-                start=task.start,
-                finish=self.now,
-                status=status,
-            )
-        )

@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from ..model.plan import InStore
+from .scenario import VirtualSubmission
 
 AwaitedKey: TypeAlias = tuple[int, int, int]
 """The name of an object or event that calls wait for: (run, segment, export), an exported object; (run, segment, -1),
@@ -79,6 +83,30 @@ class VirtualWorker:
     def unpin(self, now: float, run: int, value: int) -> None:
         """Drop a pinned value."""
         self.store(now, -self.pinned.pop((run, value), 0), saved=False)
+
+
+def awaited_keys(task: VirtualCall, submissions: Sequence[VirtualSubmission]) -> Iterable[AwaitedKey]:
+    """Return what a call reads or waits for."""
+    run, one = task.run, submissions[task.run]
+    if task.segment < 0:
+        return ((run, one.planned.plan.kept[task.value].segment, -1),)
+    segment = one.planned.plan.segments[task.segment]
+    keys: list[AwaitedKey] = [(run, source, export) for source, export in segment.imports]
+    keys += [(run, source, -1) for source in segment.after]
+    for external in segment.externals:
+        source = one.sources[external] if one.sources else None
+        if source is None:
+            if one.residency and one.residency[external] >= 0:
+                keys.append((-1, run, external))
+            continue
+        place = submissions[source[0]].planned.plan.kept[source[1]]
+        if isinstance(place, InStore):
+            keys.append((source[0], place.segment, place.export))
+        elif place.worker == task.worker:
+            keys.append((source[0], place.segment, -1))
+        else:
+            keys.append((source[0], -1, source[1]))
+    return keys
 
 
 def name_of(key: AwaitedKey) -> str:

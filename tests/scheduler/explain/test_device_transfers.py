@@ -9,6 +9,7 @@ from raygrad.proto.ir.specs import STAYS, ArraySpec, ContextSpec
 from raygrad.scheduler.explain.device_transfers import DeviceTransfer, FetchedArray, device_transfers, fetched_arrays
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import make_plan
 
 from ...graph_nodes import NOTHING_SHOWN, function_node, plain_node
@@ -20,7 +21,8 @@ CARDS = Cluster((WorkerSpec("host"), WorkerSpec("one", ("cpu", "cuda:0")), Worke
 def listed(graph: Any, staged: bool = False) -> tuple[DeviceTransfer, ...]:
     residency = (-1,) * len(graph.externals)
     plan = make_plan(graph, residency, Costs(), CARDS, 0, b"key").plan
-    return device_transfers(graph, [32] * graph.values, residency, plan, staged=staged)
+    priced = PricedGraph(graph, Costs()).with_sizes([32] * graph.values)
+    return device_transfers(priced, residency, plan, staged=staged)
 
 
 def test_a_graph_of_the_host_moves_nothing(builder: Any) -> None:

@@ -290,5 +290,5 @@ def test_what_is_there_from_the_start_counts_on_its_own_worker_and_in_its_own_me
         assert use.resident == before
         assert [use.peak(worker, []) for worker in (0, 1)] == before
     host = MemoryUse(MemorySpace("cpu", [None, None]).within(priced), [0], residency, 2)
-    assert host.peaks([[0], []]) == [160, 80], "what is read from the other worker, and what is made"
-    assert MemoryUse(MemorySpace("cpu", [None, None]).within(priced), [1], residency, 2).peaks([[], [0]]) == [0, 160]
+    assert host.peak(0, [0]) == 160, "what is read from the other worker, and what is made"
+    assert MemoryUse(MemorySpace("cpu", [None, None]).within(priced), [1], residency, 2).peak(1, [0]) == 160

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.model.critical_path import critical_path, lower_bound, node_levels, upward_rank
 from raygrad.scheduler.model.dag import Platform, Schedule, dag_of, dag_of_merged_edges
 
 from ...baselines import check_schedule
@@ -22,19 +21,6 @@ def test_edges_are_sorted_both_ways():
     assert dag.outgoing.tolist() == [0, 1, 2, 3]
     assert dag.after.tolist() == [0, 2, 3, 4, 4]
     assert len(dag) == 4
-
-
-def test_bounds_levels_and_ranks():
-    dag = diamond()
-    assert node_levels(dag).tolist() == [0, 1, 1, 2]
-    assert critical_path(dag) == 6.0
-    assert lower_bound(dag, Platform.of(1)) == 8.0
-    assert lower_bound(dag, Platform.of(2)) == 6.0
-    assert lower_bound(dag, Platform(np.array([2.0, 2.0]))) == 3.0
-    assert upward_rank(dag, 0.0).tolist() == [6.0, 3.0, 5.0, 1.0]
-    assert upward_rank(dag, 1.0).tolist() == [6.75, 3.5, 5.5, 1.0]
-    empty = dag_of([], [], [], [])
-    assert lower_bound(empty, Platform.of(2)) == critical_path(empty) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -29,3 +29,13 @@ def test_an_edge_is_one_edge_however_many_values_it_carries(builder):
     links = node_edges(PricedGraph(build.graph(), Costs()))
     assert links.before == [(), (0,)]
     assert links.after == [[1], []]
+
+
+def test_other_sizes_leave_the_graph_and_its_seconds_as_they_were(builder):
+    build = builder()
+    build.op("sin", 0)
+    priced = PricedGraph(build.graph(), Costs())
+    other = priced.with_sizes([1, 2])
+    assert (other.size, priced.size) == ([1, 2], [32, 32])
+    assert other.seconds == priced.seconds
+    assert other.with_sizes([3, 4]).size == [3, 4]

@@ -6,17 +6,14 @@ from raygrad.scheduler.simulation.scenario import (
     VirtualSubmission,
     VirtualTransfer,
     as_submissions,
-    virtual_submission,
 )
 
 
-def test_a_submission_knows_the_bytes_of_its_externals(builder):
+def test_one_submission_and_a_plan_are_submissions_too(builder):
     build = builder(externals=2, size=10)
     build.op("add", 0, 1)
-    graph = build.graph()
-    planned = make_plan(graph, (-1, 0), Costs(), Cluster.of(1), 0, b"")
-    made = virtual_submission(graph, planned, Costs(), at=2.0, residency=(-1, 0))
-    assert made == VirtualSubmission(planned=planned, at=2.0, residency=(-1, 0), external_bytes=(80, 80))
+    planned = make_plan(build.graph(), (-1, 0), Costs(), Cluster.of(1), 0, b"")
+    made = VirtualSubmission(planned=planned, at=2.0, residency=(-1, 0), external_bytes=(80, 80))
     assert as_submissions(planned) == (VirtualSubmission(planned=planned),)
     assert as_submissions(made) == (made,)
     assert as_submissions([made, made]) == (made, made)

@@ -15,7 +15,6 @@ from raygrad.scheduler.simulation.scenario import (
     VirtualLink,
     VirtualSubmission,
     WorkerLoss,
-    virtual_submission,
 )
 from raygrad.scheduler.simulation.simulate import simulate, what_if
 
@@ -98,7 +97,8 @@ def test_a_run_without_failures_ends_when_its_plan_says(graphs, data):
     costs = data.draw(st.sampled_from([COSTS, Costs(call_seconds=0.0), Costs(hop_seconds=0.0, bandwidth=1e4)]))
     residency = tuple(data.draw(st.integers(-1, 2)) for _ in graph.externals)
     made = planned(graph, 3, costs, residency)
-    one = virtual_submission(graph, made, costs, residency=residency)
+    sizes = tuple([costs.value_bytes(graph.specs[spec]) for spec in graph.externals])
+    one = VirtualSubmission(planned=made, residency=residency, external_bytes=sizes)
     shown = simulate(one, Cluster.of(3), costs, window=100)
     assert shown.makespan == pytest.approx(made.plan.predicted_seconds, rel=1e-9)
     assert sum(shown.busy) == pytest.approx(
