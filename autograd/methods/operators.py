@@ -85,11 +85,8 @@ class Operators(InPlaceOps, NumpyFunctions):
     __ior__ = _in_place("or", "bitwise_or_")
     __ixor__ = _in_place("xor", "bitwise_xor_")
 
-    def __ilshift__(self, other: Any) -> Tensor:
-        return in_place(self, lambda old: ops.bitwise_left_shift(old, other), other)
-
-    def __irshift__(self, other: Any) -> Tensor:
-        return in_place(self, lambda old: ops.bitwise_right_shift(old, other), other)
+    __ilshift__ = _in_place("lshift", "bitwise_left_shift_")
+    __irshift__ = _in_place("rshift", "bitwise_right_shift_")
 
     __lt__, __le__, __gt__, __ge__ = map(_comparison, ("lt", "le", "gt", "ge"))
 

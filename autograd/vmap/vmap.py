@@ -8,15 +8,14 @@ applied by `batched_call`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
 from .. import ops
 from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched, without_closed_levels
-from ..core.modes import state
+from ..core.modes import transforming
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from ..dispatch.random_numbers import drawn_alike
 from ..registry.define_op import axis_of
@@ -177,18 +176,6 @@ def _unwrapped(result: Any, dim: int | None, level: VmapLevel, name: str) -> Any
     return along(value, lies, axis_of(dim, result.ndim + 1), level.size)
 
 
-@contextmanager
-def _transforming() -> Generator[None]:
-    """Note, in a context manager, that a function is being transformed (FT-07)."""
-    here = state.here
-    outer = here.transforms
-    here.transforms = (*outer, "vmap")
-    try:
-        yield
-    finally:
-        here.transforms = outer
-
-
 # ---- running ---------------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +189,7 @@ def _run(
     level: VmapLevel,
     out_dims: Any,
 ) -> Any:
-    with _transforming(), open_vmap_level(level):
+    with transforming("vmap", reverse=False), open_vmap_level(level):
         given = [batched(leaf, dim, level) if dim is not None else leaf for leaf, dim in zip(leaves, dims, strict=True)]
         outs, out_structure = flatten(func(*unflatten(structure, given), **kwargs))
         wanted = _out_dims(out_dims, out_structure, name)
