@@ -1,6 +1,6 @@
 """Families of graphs that placement algorithms are measured on.
 
-Rules of this file: pure functions of (size, generator) that say what depends on what, how long each node takes and how
+Pure functions of (size, generator) that say what depends on what, how long each node takes and how
 much each edge carries, in proportion; `make` alone turns proportions into a `Dag` of a given ratio of communication to
 computation. Nothing here knows a planner. `size` is the number of nodes wanted; regular shapes come near it.
 """

@@ -61,8 +61,8 @@ def no_complex_to_compare(name: str, operands: Sequence[Any], dtype: Any) -> Non
 
 
 def checked(check: Callable[[str, tuple[Any, ...]], None]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for a function made of ops: `check(its name, its arguments)` runs first, and raises for what the
-    function does not take."""
+    """Return a decorator for a function made of ops: `check(name, arguments)` runs first, and raises for what it does
+    not take."""
 
     def around(function: Callable[P, R]) -> Callable[P, R]:
         body = "    _check(_name, ({args}))\n    return _function({plain})\n"
