@@ -253,12 +253,12 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
     if op.promotes is not None:
         operands = promote_operands(op, operands)
     return handlers.registered_op(
-        op, operands, params, compute_dtype(operands), kind_of([_held(operand) for operand in operands])
+        op,
+        operands,
+        params,
+        compute_dtype(operands),
+        kind_of([current_data(one._data) if isinstance(one, Tensor) else one for one in operands]),
     )
-
-
-def _held(operand: Any) -> Any:
-    return current_data(operand._data) if isinstance(operand, Tensor) else operand
 
 
 def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:

@@ -54,7 +54,7 @@ def vmap(
         raise AutogradError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and (isinstance(chunk_size, bool) or chunk_size <= 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
-    name = _name(func)
+    name = getattr(func, "__name__", None) or repr(func)
 
     @functools.wraps(func)
     def over_batch(*args: Any, **kwargs: Any) -> Any:
@@ -66,10 +66,6 @@ def vmap(
         return _in_chunks(func, name, leaves, dims, structure, kwargs, size, chunk_size, randomness, out_dims)
 
     return over_batch
-
-
-def _name(func: Callable[..., Any]) -> str:
-    return getattr(func, "__name__", None) or repr(func)
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
