@@ -15,36 +15,25 @@ if not __name__.startswith("raygrad."):  # found through the repository's root, 
 from . import ops as ops  # first: what of it lower layers use are single modules of it
 
 # isort: split
-from . import forward_ad as forward_ad
+from . import forward_ad, functional, grad_mode, graph
 from . import function as function
-from . import functional as functional
-from . import grad_mode as grad_mode
-from . import graph as graph
 from .assembly import assemble as _assemble
-from .core.modes import enable_grad as enable_grad
-from .core.modes import no_grad as no_grad
-from .core.modes import set_grad_enabled as set_grad_enabled
-from .derived.custom_op import declare_op as declare_op
-from .dispatch.dispatch import apply_op as apply_op
-from .engine.engine import backward as backward
-from .engine.engine import grad as grad
-from .functions.function import Function as Function
-from .functions.legacy import variable as variable
-from .functions.nested import NestedIOFunction as NestedIOFunction
-from .gradcheck import gradcheck as gradcheck  # the function hides the module of its name, as in PyTorch
-from .gradcheck import gradgradcheck as gradgradcheck
-from .graph import Node as Node
-from .nodes.anomaly import detect_anomaly as detect_anomaly
-from .nodes.anomaly import set_detect_anomaly as set_detect_anomaly
-from .nodes.current_pass import ExecutionEngine
-from .nodes.current_pass import is_multithreading_enabled as is_multithreading_enabled
-from .nodes.current_pass import set_multithreading_enabled as set_multithreading_enabled
-from .registry.registry import AutogradConfig as AutogradConfig
-from .registry.registry import list_ops as list_ops
-from .registry.registry import list_undeclared as list_undeclared
-from .registry.registry import register_autograd as register_autograd
-from .registry.registry import register_kernel as register_kernel
-from .tensor.inference import inference_mode as inference_mode
+from .core.modes import enable_grad, no_grad, set_grad_enabled
+from .derived.custom_op import declare_op
+from .dispatch.dispatch import apply_op
+from .engine.engine import backward, grad
+from .functions.function import Function
+from .functions.legacy import variable
+from .functions.nested import NestedIOFunction
+from .gradcheck import (
+    gradcheck,  # the function hides the module of its name, as in PyTorch
+    gradgradcheck,
+)
+from .graph import Node
+from .nodes.anomaly import detect_anomaly, set_detect_anomaly
+from .nodes.current_pass import ExecutionEngine, is_multithreading_enabled, set_multithreading_enabled
+from .registry.registry import AutogradConfig, list_ops, list_undeclared, register_autograd, register_kernel
+from .tensor.inference import inference_mode
 from .tensor.tensor import Tensor as Variable  # the old name (LG-13)
 
 _assemble()

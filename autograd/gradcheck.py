@@ -61,6 +61,22 @@ def gradcheck(
         RuntimeError: an input has a dimension of stride 0: its elements cannot be moved one by one.
         AssertionError: neither mode is to be checked, or the outputs' shapes or dtypes depend on the inputs' values.
     """
+    backward = (check_backward_ad, check_undefined_grad, check_grad_dtypes, check_batched_grad)
+    arguments: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    check = GradientCheck(func, arguments, eps, atol, rtol, nondet_tol, fast_mode)
+    try:
+        _run_checks(check, backward, (check_forward_ad, check_batched_forward_grad))
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _run_checks(check: GradientCheck, backward: tuple[bool, bool, bool, bool], forward: tuple[bool, bool]) -> None:
+    """Run the chosen checks: of reverse mode, undefined gradients, dtypes and batches; of forward mode and batches."""
+    check_backward_ad, check_undefined_grad, check_grad_dtypes, check_batched_grad = backward
+    check_forward_ad, check_batched_forward_grad = forward
     assert check_forward_ad or check_backward_ad, (
         "Expected at least one of check_forward_ad or check_backward_ad to be True"
     )
@@ -70,31 +86,23 @@ def gradcheck(
     assert check_forward_ad or not check_batched_forward_grad, (
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
     )
-    arguments: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    check = GradientCheck(func, arguments, eps, atol, rtol, nondet_tol, fast_mode)
-    try:
-        check.inputs_fit()
-        outputs = CheckedOutputs.of(func(*arguments))
-        if not outputs.positions:
-            check.constant()
-            return True
-        if check_backward_ad:
-            check.backward(check_grad_dtypes, check_undefined_grad)
-        if check_forward_ad:
-            modes.forward(check, outputs)
-        if check_batched_forward_grad:
-            modes.batched_forward(check, outputs)
-        if check_backward_ad:
-            if check_batched_grad:
-                modes.batched(check)
-            check.linear()
-            if check_undefined_grad:
-                check.undefined()
-    except GradcheckError:
-        if raise_exception:
-            raise
-        return False
-    return True
+    check.inputs_fit()
+    outputs = CheckedOutputs.of(check.func(*check.inputs))
+    if not outputs.positions:
+        check.constant()
+        return
+    if check_backward_ad:
+        check.backward(check_grad_dtypes, check_undefined_grad)
+    if check_forward_ad:
+        modes.forward(check, outputs)
+    if check_batched_forward_grad:
+        modes.batched_forward(check, outputs)
+    if check_backward_ad:
+        if check_batched_grad:
+            modes.batched(check)
+        check.linear()
+        if check_undefined_grad:
+            check.undefined()
 
 
 def gradgradcheck(
@@ -144,20 +152,8 @@ def gradgradcheck(
         given = tuple([_random_gradient(output, gen_non_contig_grad_outputs) for output in made])
     else:
         given = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
-    wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
-    seeds = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
-
-    def gradients(*args: Any) -> tuple[Tensor, ...]:
-        own, incoming = list(args[: len(arguments)]), list(args[len(arguments) :])
-        for values, places in ((own, wanted), (incoming, seeds)):
-            for i in places:  # the checks of forward mode hand over duals, which do not require grad
-                values[i] = values[i] if values[i].requires_grad else values[i].requires_grad_()
-        outputs = differentiable(as_tensors(func(*own)))
-        found = grad(outputs, [own[i] for i in wanted], incoming, create_graph=True, allow_unused=True)
-        return tuple([g for g in found if g is not None])
-
     return gradcheck(
-        gradients,
+        _gradient_function(func, arguments, given),
         (*arguments, *given),
         eps=eps,
         atol=atol,
@@ -172,6 +168,23 @@ def gradgradcheck(
         fast_mode=fast_mode,
         masked=masked,
     )
+
+
+def _gradient_function(func: Run, arguments: tuple[Any, ...], given: tuple[Any, ...]) -> Run:
+    """Return the function of arguments and of gradients of outputs that returns the gradients of the inputs."""
+    wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
+    seeds = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+
+    def gradients(*args: Any) -> tuple[Tensor, ...]:
+        own, incoming = list(args[: len(arguments)]), list(args[len(arguments) :])
+        for values, places in ((own, wanted), (incoming, seeds)):
+            for i in places:  # the checks of forward mode hand over duals, which do not require grad
+                values[i] = values[i] if values[i].requires_grad else values[i].requires_grad_()
+        outputs = differentiable(as_tensors(func(*own)))
+        found = grad(outputs, [own[i] for i in wanted], incoming, create_graph=True, allow_unused=True)
+        return tuple([g for g in found if g is not None])
+
+    return gradients
 
 
 def _random_gradient(output: Tensor, gaps: bool) -> Tensor:

@@ -12,21 +12,33 @@ from typing import TYPE_CHECKING, NamedTuple
 from raygrad.errors import AutogradError
 
 from .nodes import node
-from .nodes.current_pass import current_node as current_node
-from .nodes.current_pass import current_pass_id as current_pass_id
-from .nodes.current_pass import is_graph_retained as is_graph_retained
-from .nodes.current_pass import will_run as will_run
-from .nodes.multi_hooks import register_multi_grad_hook as register_multi_grad_hook
-from .saved.allow_mutation import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors
-from .saved.saved_tensor_hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
-from .saved.saved_tensor_hooks import save_on_cpu as save_on_cpu
-from .saved.saved_tensor_hooks import saved_tensors_hooks as saved_tensors_hooks
-from .saved.saved_tensors import SavedTensor as SavedTensor
+from .nodes.current_pass import current_node, current_pass_id, is_graph_retained, will_run
+from .nodes.multi_hooks import register_multi_grad_hook
+from .saved.allow_mutation import allow_mutation_on_saved_tensors
+from .saved.saved_tensor_hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from .saved.saved_tensors import SavedTensor
 from .storage.version_counter import bump
 from .tensor.tensor import Tensor
 
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "SavedTensor",
+    "allow_mutation_on_saved_tensors",
+    "current_node",
+    "current_pass_id",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "is_graph_retained",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "will_run",
+]
+
 if TYPE_CHECKING:
-    from .nodes.node import Node as Node
+    from .nodes.node import Node
 else:
 
     class _Virtual(type):

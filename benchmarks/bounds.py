@@ -1,6 +1,6 @@
 """A lower bound that counts communication: how much room there is above max(critical path, work / workers).
 
-Rules of this file: valid for every schedule without copies of nodes on equal workers, and judged by the best schedules
+Valid for every schedule without copies of nodes on equal workers, and judged by the best schedules
 of small graphs (tests/benchmarks/test_bounds.py). No planner is known here.
 
 - A node that starts at s has on its own worker every source whose value would come from elsewhere after s, and those

@@ -1,9 +1,8 @@
 """Families of graphs that placement algorithms are measured on.
 
-Rules of this file: functions of (shape, size, generator) that add to a shape what depends on what, how long each node
-takes and how much each edge carries, in proportion; `make` alone turns proportions into a `Dag` of a given ratio of
-communication to computation. Nothing here knows a planner. `size` is the number of nodes wanted; regular shapes come
-near it.
+Pure functions of (shape, size, generator) add to a shape what depends on what, how long each node takes and how much
+each edge carries, in proportion; `make` alone turns proportions into a `Dag` of a given ratio of communication to
+computation. Nothing here knows a planner. `size` is the number of nodes wanted; regular shapes come near it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """HIPS autograd on the chains of `eager.py`: reads "custom" or "builtin" a line, answers seconds per node.
 
-Rules of this file: started outside the repository and never imported, because `autograd` must mean the other project.
+Started outside the repository and never imported, because `autograd` must mean the other project.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false

@@ -1,6 +1,6 @@
 """How everything here is measured, and how it is shown.
 
-Rules of this file: subjects that are compared run in turn, round by round, so that a busy machine slows them alike; the
+Subjects that are compared run in turn, round by round, so that a busy machine slows them alike; the
 median over the rounds counts; nothing is asserted.
 """
 

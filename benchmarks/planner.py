@@ -1,6 +1,6 @@
 """How good placements are, and what finding them costs: raygrad's planner beside HEFT, CPOP and PEFT.
 
-Rules of this file: one configuration of each algorithm for every graph; every schedule is checked; a makespan counts as
+One configuration of each algorithm for every graph; every schedule is checked; a makespan counts as
 a multiple of the lower bound max(critical path, work / workers). Often no schedule reaches that: "least" is what
 `bounds` leaves on equal workers. Each graph is placed on equal workers, and on as many of which some are faster.
 """

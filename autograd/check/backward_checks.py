@@ -73,7 +73,7 @@ class GradientCheck:
                     f"Input #{index} requires gradient and is not a double precision floating point or complex: it is "
                     f"{tensor.dtype}, in which differences are too coarse to compare with",
                     UserWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
             steps = tensor.read().strides
             if any(not step and extent > 1 for step, extent in zip(steps, tensor.shape, strict=True)):

@@ -56,14 +56,13 @@ def forward(check: GradientCheck, outputs: CheckedOutputs) -> None:
         expected = jacobians.differences(check.func, check.inputs, outputs, index, steps, check.eps)
         for place, position in enumerate(outputs.positions):
             for name in jacobians.parts_of(outputs.specs[position][1]):
-                rows = [_rows(runs, place, name) for runs in (expected, found)]
+                rows = [
+                    np.stack([jacobians.part(run[place], name).reshape(-1) for run in runs])
+                    for runs in (expected, found)
+                ]
                 if not np.allclose(rows[1], rows[0], check.rtol, check.atol):
                     at = check.place(outputs, place, index, name, forward=True)
                     raise GradcheckError(report.mismatch(at, rows[0], rows[1], check.rtol, check.atol), "formula")
-
-
-def _rows(runs: Sequence[Sequence[Array]], place: int, name: str) -> Array:
-    return np.stack([jacobians.part(run[place], name).reshape(-1) for run in runs])
 
 
 # ---- batches ---------------------------------------------------------------------------------------------------------

@@ -11,8 +11,11 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from raygrad.errors import AutogradError
 
 if TYPE_CHECKING:
     from ..engine.traversal import BackwardPass
@@ -95,7 +98,13 @@ class Modes:
         self.only_recorder = None if rare else self.recorder
 
 
-class ThreadState(threading.local):
+if TYPE_CHECKING:
+    _Local = Modes  # the names that `_delegated` gives a thread's state
+else:
+    _Local = threading.local
+
+
+class ThreadState(_Local):
     """The `Modes` of the current thread, as `here` and each by its name. Reading an attribute of a thread's state costs
     as much as ten of an ordinary object's: what runs at each operation takes `here` once."""
 
@@ -116,26 +125,6 @@ class ThreadState(threading.local):
         for name, value in parts.items():
             setattr(self.here, name, value)
 
-    if TYPE_CHECKING:
-        grad: bool
-        recorder: Recorder | None
-        only_recorder: Recorder | None
-        passes: int
-        task: BackwardPass | None
-        engine_threads: bool
-        special: bool
-        forward: tuple[Any, ...]
-        batches: tuple[Any, ...]
-        saving: tuple[Any, ...]
-        saving_refused: str | None
-        anomaly: Any
-        inference: bool
-        transforms: tuple[str, ...]
-        casting: Any
-        device: Any
-        local: dict[str, Any] | None
-        replaying: bool
-
 
 def _delegated(name: str) -> property:
     def read(self: ThreadState) -> Any:
@@ -155,6 +144,33 @@ for _name in Modes.__slots__:
 
 
 state = ThreadState()
+
+
+@contextmanager
+def transforming(name: str, *, reverse: bool) -> Generator[None]:
+    """Note, in a context manager, that a function is being transformed. A reverse-mode transform enables gradient
+    recording (FT-04) and refuses saved-tensor hooks (FT-07).
+
+    Raises:
+        RuntimeError: saved-tensor hooks are active, and the transform is one of reverse mode.
+    """
+    if reverse and state.saving:
+        raise AutogradError(NO_SAVED_TENSOR_HOOKS)
+    before, outer, refused = state.grad, state.transforms, state.saving_refused
+    state.transforms = (*outer, name)
+    if reverse:
+        state.grad = True
+        state.saving_refused = NO_SAVED_TENSOR_HOOKS
+    try:
+        yield
+    finally:
+        state.grad, state.transforms, state.saving_refused = before, outer, refused
+
+
+NO_SAVED_TENSOR_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks: use backward() or autograd.grad() "
+    "under them, or call the transform outside of them"
+)
 
 
 def is_grad_enabled() -> bool:

@@ -8,14 +8,9 @@
 - *`space_of`*: the array namespace of an operand's device; kernels name no library.
 """
 
-from .backends.backend import Backend as Backend
-from .backends.backend import Memory as Memory
-from .backends.device import Device as Device
-from .backends.device import device as device
-from .serving import backend_of as backend_of
-from .serving import device_of as device_of
-from .serving import space_of as space_of
-from .simulated.simulated_device import StandIn as StandIn
-from .simulated.simulated_device import use_stand_in as use_stand_in
+from .backends.backend import Backend, Memory
+from .backends.device import Device, device
+from .serving import backend_of, device_of, space_of
+from .simulated.simulated_device import StandIn, use_stand_in
 
 __all__ = ["Backend", "Device", "Memory", "StandIn", "backend_of", "device", "device_of", "space_of", "use_stand_in"]

@@ -39,7 +39,7 @@ SIZES: Final = frozenset("dilation dim indices_or_sections kernel_size output_si
 _KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "Tensor": ("Tensor", lambda value: _is_tensor(value, True)),
     "int": ("int", lambda value: _is_index(value)),
-    "float": ("a number", lambda value: _is_number(value)),
+    "float": ("a number", lambda value: isinstance(value, int | float | complex | np.generic | Tensor | np.ndarray)),
     "bool": ("bool", lambda value: isinstance(value, bool | int | np.bool_)),
     "str": ("str", lambda value: isinstance(value, str)),
     "Sequence[int]": ("tuple of ints", lambda value: _are_indices(value)),
@@ -164,10 +164,6 @@ def _is_index(value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | complex | np.generic | Tensor | np.ndarray)
 
 
 def _are_indices(value: Any) -> bool:

@@ -113,8 +113,6 @@ def _default_for(array: np.ndarray[Any, Any], data: Any) -> Any:
         first = first[0]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(first, Tensor | np.ndarray | np.generic):
         return array.dtype
-    if not array.size and array.dtype.kind == "f":
-        return dtypes.get_default_dtype()
     if array.dtype.kind == "f":
         return dtypes.get_default_dtype()
     return dtypes.of_number(1j) if array.dtype.kind == "c" else array.dtype if array.dtype.kind == "b" else dtypes.int64

@@ -205,15 +205,9 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
         if state.here.forward:
             handlers.forward_op(op, met, params, made)
         return made
-    if recorder is None and on_device:
+    if recorder is None:
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
-        try:
-            out = run(op, datas, params, compute_dtype(datas))
-        except MISUSE as error:
-            raise explained(op, params, datas, error) from None
-    elif recorder is None:
-        datas = [o.read() if isinstance(o, Tensor) else o for o in met]
-        out = _on_arrays(op, datas, params)
+        out = (_on_device if on_device else _on_arrays)(op, datas, params)
     else:
         misfit = misfit_of(op, met)
         if misfit is not None:
@@ -253,12 +247,12 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
     if op.promotes is not None:
         operands = promote_operands(op, operands)
     return handlers.registered_op(
-        op, operands, params, compute_dtype(operands), kind_of([_held(operand) for operand in operands])
+        op,
+        operands,
+        params,
+        compute_dtype(operands),
+        kind_of([current_data(one._data) if isinstance(one, Tensor) else one for one in operands]),
     )
-
-
-def _held(operand: Any) -> Any:
-    return current_data(operand._data) if isinstance(operand, Tensor) else operand
 
 
 def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
@@ -282,6 +276,14 @@ def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if op.outputs == 1:
         return as_kernel_result(out)
     return tuple([o if type(o) is _ARRAY else as_kernel_result(o) for o in out])
+
+
+def _on_device(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Run the kernel for the device of the operands."""
+    try:
+        return run(op, datas, params, compute_dtype(datas))
+    except MISUSE as error:
+        raise explained(op, params, datas, error) from None
 
 
 def _kernel_for_arrays(op: Op, datas: Sequence[Any]) -> Any:

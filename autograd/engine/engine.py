@@ -150,10 +150,7 @@ def grad(
                 "Set allow_unused=True if this is the desired behavior."
             )
     if materialize_grads:  # nobody else holds a zero that never arrived
-        results = [
-            _zeros(place, create_graph) if result is None else result
-            for result, place in zip(results, wanted, strict=True)
-        ]
+        results = [_zeros(p, create_graph) if r is None else r for r, p in zip(results, wanted, strict=True)]
     return (
         dict(zip(cast("dict[Any, Any]", inputs), results, strict=True)) if isinstance(inputs, dict) else tuple(results)
     )

@@ -40,8 +40,7 @@ from ..tensor.inference import mark_inference
 from ..tensor.tangent_levels import active_levels, carries_tangent
 from ..tensor.tensor import Tensor
 from .bind_arguments import bind
-from .context import FunctionNode as FunctionNode
-from .context import name_as_generated, note_references
+from .context import FunctionNode, name_as_generated, note_references
 from .function_class_api import FunctionClassMembers
 from .function_outputs import check_returned, check_unmarked, wrap_outputs
 from .function_traits import FunctionTraits, may_mark, unwritten, unwritten_forward, unwritten_setup

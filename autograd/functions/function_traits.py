@@ -48,12 +48,16 @@ def unwritten(ctx: Any, *grad_outputs: Any) -> Any:
     raise NotImplementedError(NO_BACKWARD)
 
 
-def _both(ctx: Any, *grad_outputs: Any) -> Any:
-    raise AutogradError(TWO_BACKWARDS)
+def _raising(error: type[Exception], message: str) -> Callable[..., Any]:
+    """Return the method of a class that cannot be applied, or differentiated: it raises."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise error(message)
+
+    return refuse
 
 
-def _neither(ctx: Any, *grad_outputs: Any) -> Any:
-    raise MissingDerivative(NO_BACKWARD)
+_both, _neither = _raising(AutogradError, TWO_BACKWARDS), _raising(MissingDerivative, NO_BACKWARD)
 
 
 def may_mark(cls: type[Function]) -> bool:
@@ -116,7 +120,8 @@ class FunctionTraits:
         }
         for name, flag in flags.items():
             if not isinstance(flag, bool):
-                self.forward = _inapplicable(f"{cls.__name__}.{name} must be a bool, got {type(flag).__name__}")
+                message = f"{cls.__name__}.{name} must be a bool, got {type(flag).__name__}"
+                self.forward = _raising(AutogradError, message)
 
 
 def _with_note(note: Callable[[Any], Any], setup: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,12 +132,3 @@ def _with_note(note: Callable[[Any], Any], setup: Callable[..., Any]) -> Callabl
         return setup(ctx, inputs, output)
 
     return noting
-
-
-def _inapplicable(message: str) -> Callable[..., Any]:
-    """Return the forward of a class that cannot be applied: it raises."""
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        raise AutogradError(message)
-
-    return forward

@@ -15,7 +15,6 @@ from raygrad.errors import AutogradError
 
 from ..core.array_layout import as_dense, is_dense_or_expanded
 from ..core.modes import state
-from ..devices import Device
 from ..devices.serving import CPU, as_kernel_result, device_guard, is_device_array
 from ..dispatch.device_dispatch import zeros_on
 from ..registry.vjp_rules import Meta, sum_to
@@ -45,7 +44,7 @@ def backward_on_arrays(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any
         result = traits.backward(node, tensor)
     elif node._of_part and _is_nothing(grads):
         return [None] * len(node._inputs)
-    elif type(grad) is not _ARRAY and (held := _on_other_device(grads)) is not None:
+    elif type(grad) is not _ARRAY and (held := next(filter(is_device_array, grads), None)) is not None:
         given = _materialised(node, [for_user_code(g) for g in grads])
         with device_guard(held):
             result = traits.backward(node, given) if traits.boxed else traits.backward(node, *given)
@@ -61,11 +60,6 @@ def backward_on_arrays(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any
             if type(data) is _ARRAY and data.shape == meta[0] and data.dtype is meta[1]:
                 return (data,)
     return [None if g is None else current_data(g._data) for g in _checked(node, result, False)]
-
-
-def _on_other_device(grads: Sequence[Any]) -> Any:
-    """Return the first gradient that is on another device than the host, None if there is none."""
-    return next((grad for grad in grads if is_device_array(grad)), None)
 
 
 def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
@@ -105,16 +99,11 @@ def _materialised(node: FunctionNode, grads: Sequence[Tensor | None]) -> list[Te
         return list(grads)
     everything = node._materialize_non_diff_grads
     return [
-        _zeros(meta, node._device(number))
-        if grad is None and meta is not None and (everything or _flows(meta, number, node))
+        zeros_on(node._device(number), *meta)
+        if grad is None and meta is not None and (everything or (meta[1].kind in "fc" and number not in node._barren))
         else grad
         for number, (grad, meta) in enumerate(zip(grads, node._metas, strict=True))
     ]
-
-
-def _flows(meta: Meta, number: int, node: FunctionNode) -> bool:
-    """Tell whether an output carries gradient: neither marked as non-differentiable nor of integers."""
-    return meta[1].kind in "fc" and number not in node._barren
 
 
 def for_user_code(grad: Any) -> Tensor | None:
@@ -215,7 +204,3 @@ def densified(tensor: Tensor) -> Tensor:
         accumulator: Any = tensor.edge()[0]
         copy._accumulator = lambda: accumulator
     return copy
-
-
-def _zeros(meta: Meta, device: Device) -> Tensor:
-    return zeros_on(device, *meta)

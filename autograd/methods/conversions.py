@@ -56,7 +56,7 @@ class Conversions:
                 raise AutogradError("this gradient is undefined: no gradient arrived")
             return array
         if type(data) is StaleData:
-            return _made(data.for_use(False)).read()
+            return Tensor.made(data.for_use(False)).read()
         return self._beneath("read()").read() if type(data) is Batched else data
 
     def _beneath(self, how: str) -> Tensor:
@@ -98,7 +98,7 @@ class Conversions:
         """Return a tensor whose data is on the host: itself, or a recorded transfer of a pending value on a device."""
         data = self._data
         if type(data) is Pending and is_on_device(data) and not data.record.recorder.closed:
-            return ops.to_device(_made(data), CPU)
+            return ops.to_device(Tensor.made(data), CPU)
         return cast("Tensor", self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -243,7 +243,7 @@ class Conversions:
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
                 "moment; detach() it first"
             )
-        copy = _made(copied(self.read()))
+        copy = Tensor.made(copied(self.read()))
         copy._requires_grad = self._requires_grad
         memo[id(self)] = copy
         if self._grad is not None:
@@ -264,11 +264,7 @@ class Conversions:
         return _rebuilt, (self.read(), self._requires_grad)
 
 
-def _made(data: Any) -> Tensor:
-    return Tensor.made(data)
-
-
 def _rebuilt(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
-    tensor = _made(array)
+    tensor = Tensor.made(array)
     tensor._requires_grad = requires_grad
     return tensor

@@ -39,11 +39,6 @@ def _both_ways(name: str, function_name: str) -> tuple[Operator, Operator]:
     return _named(operator, f"__{name}__"), _named(mirror, f"__r{name}__")
 
 
-def _comparison(name: str) -> Operator:
-    """Return the operator that compares by the function of its name."""
-    return _both_ways(name, name)[0]
-
-
 def _in_place(name: str, method: str) -> Operator:
     """Return the operator that assigns by a method in place."""
 
@@ -85,13 +80,10 @@ class Operators(InPlaceOps, NumpyFunctions):
     __ior__ = _in_place("or", "bitwise_or_")
     __ixor__ = _in_place("xor", "bitwise_xor_")
 
-    def __ilshift__(self, other: Any) -> Tensor:
-        return in_place(self, lambda old: ops.bitwise_left_shift(old, other), other)
+    __ilshift__ = _in_place("lshift", "bitwise_left_shift_")
+    __irshift__ = _in_place("rshift", "bitwise_right_shift_")
 
-    def __irshift__(self, other: Any) -> Tensor:
-        return in_place(self, lambda old: ops.bitwise_right_shift(old, other), other)
-
-    __lt__, __le__, __gt__, __ge__ = map(_comparison, ("lt", "le", "gt", "ge"))
+    __lt__, __le__, __gt__, __ge__ = (_both_ways(name, name)[0] for name in ("lt", "le", "gt", "ge"))
 
     def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
         try:

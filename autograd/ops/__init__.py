@@ -2,7 +2,7 @@
 
 The functions take tensors, or bare arrays (so that derivative rules run on both). Each file lists its public functions
 in `PUBLIC`; the tables below say where users find them: `TOP` as `raygrad.<name>`, the others under their own modules.
-The remaining functions serve the engine.
+The functions of `FOR_THE_ENGINE` are for the layers around.
 """
 
 from types import ModuleType
@@ -23,31 +23,18 @@ from .elementwise import (
     unary,
 )
 from .elementwise import where as masks
-from .elementwise.where import keep as keep
 from .indexing import gathering, indexing, selecting, unique
-from .indexing.gathering import scatter_zeros as scatter_zeros
-from .indexing.indexing import is_whole as is_whole
-from .indexing.indexing import put_region as put_region
-from .indexing.indexing import take_apart as take_apart
-from .indexing.indexing import with_item as with_item
-from .indexing.indexing import write_item as write_item
-from .indexing.indexing import zeros_around as zeros_around
-from .layout import diagonals, joining, padding, rearranging, shape, striding
-from .layout.axis_order import copy_in_order as copy_in_order
-from .layout.axis_order import full_on as full_on
-from .layout.axis_order import in_order_data as in_order_data
-from .layout.axis_order import ones_as as ones_as
-from .layout.axis_order import ones_of as ones_of
-from .layout.axis_order import to_dtype as to_dtype
-from .layout.axis_order import zeros_as as zeros_as
-from .layout.device_transfer import to_device as to_device
-from .layout.diagonals import put_diagonal as put_diagonal
-from .layout.shape import infer_size as infer_size
-from .layout.striding import placed as placed
-from .layout.striding import put_placed as put_placed
-from .layout.striding import view_dtype as view_dtype
-from .layout.windows import put_windows as put_windows
-from .layout.windows import unfold as unfold
+from .layout import (
+    axis_order,
+    device_transfer,
+    diagonals,
+    joining,
+    padding,
+    rearranging,
+    shape,
+    striding,
+    windows,
+)
 from .linalg import cdist, einsum, factorizations, fft, matrix_exponential, norms, solving, tensordot, triangular
 from .linalg import matmul as products
 from .neural import (
@@ -179,6 +166,20 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
+FOR_THE_ENGINE = (
+    (axis_order, "copy_in_order full_on in_order_data ones_as ones_of to_dtype zeros_as"),
+    (device_transfer, "to_device"),
+    (diagonals, "put_diagonal"),
+    (gathering, "scatter_zeros"),
+    (indexing, "is_whole put_region take_apart with_item write_item zeros_around"),
+    (masks, "keep"),
+    (shape, "infer_size"),
+    (striding, "placed put_placed view_dtype"),
+    (windows, "put_windows unfold"),
+)
+"""Functions of the catalogue that serve the engine alone."""
+
 globals().update(gathered(TOP))
+globals().update({name: getattr(family, name) for family, names in FOR_THE_ENGINE for name in names.split()})
 _names = {function: ("raygrad", name) for name, function in reversed(gathered(TOP).items())}
 __all__ = sorted(gathered(TOP))  # pyright: ignore[reportUnsupportedDunderAll]

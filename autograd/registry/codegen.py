@@ -22,35 +22,22 @@ def compile_wrapper(function: Callable[..., Any], body: str, names: Mapping[str,
         names: what else the body reads.
         module: the module that it says to be of.
     """
-    taken: list[str] = []
-    positional: list[str] = []
-    named: list[str] = []
-    variadic = False
-    for parameter in inspect.signature(function).parameters.values():
-        name = parameter.name
-        default = "" if parameter.default is parameter.empty else "=None"
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            variadic = True
-            taken.append("*" + name)
-            positional.append("*" + name)
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            if not variadic:
-                variadic = True
-                taken.append("*")
-            taken.append(name + default)
-            named.append(name)
-        else:
-            taken.append(name + default)
-            positional.append(name)
+    given: Any = function
+    parameters = [
+        p.replace(annotation=p.empty, default=p.default if p.default is p.empty else None)
+        for p in inspect.signature(function).parameters.values()
+    ]
+    named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    starred = [f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name for p in parameters]
+    positional = starred[: len(starred) - len(named)]
     plain = ", ".join([*positional, *(f"{name}={name}" for name in named)])
     args = "".join(f"{name}, " for name in positional)
     kwargs = ", ".join(f"'{name}': {name}" for name in named)
-    source = f"def made({', '.join(taken)}):\n" + body.format(plain=plain, args=args, kwargs=kwargs)
+    source = f"def made{inspect.Signature(parameters)}:\n" + body.format(plain=plain, args=args, kwargs=kwargs)
     space: dict[str, Any] = {**names, "_function": function}
     space["__name__"] = module  # by which whoever looks for the user's line knows that this is none
     exec(source, space)
     made: Any = space["made"]
-    given: Any = function
     made.__defaults__, made.__kwdefaults__ = given.__defaults__, given.__kwdefaults__
     functools.update_wrapper(made, function)
     made.__module__ = module

@@ -60,6 +60,19 @@ def no_complex_to_compare(name: str, operands: Sequence[Any], dtype: Any) -> Non
         no_complex(name, operands, dtype)
 
 
+def checked(check: Callable[[str, tuple[Any, ...]], None]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for a function made of ops: `check(name, arguments)` runs first, and raises for what it does
+    not take."""
+
+    def around(function: Callable[P, R]) -> Callable[P, R]:
+        body = "    _check(_name, ({args}))\n    return _function({plain})\n"
+        made = compile_wrapper(function, body, {"_check": check, "_name": function.__name__}, __name__)
+        made.__module__ = function.__module__
+        return made
+
+    return around
+
+
 def takes(admits: Admits, operands: int = 1) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator for a function made of ops: its first `operands` arguments, where they are tensors or arrays,
     have dtypes that `admits` does.
@@ -68,18 +81,10 @@ def takes(admits: Admits, operands: int = 1) -> Callable[[Callable[P, R]], Calla
         NotImplementedError: one has another.
     """
 
-    def around(function: Callable[P, R]) -> Callable[P, R]:
-        name = function.__name__
+    def check(name: str, given: tuple[Any, ...]) -> None:
+        for operand in given[:operands]:
+            dtype = getattr(operand, "dtype", None)
+            if dtype is not None:
+                admits(name, given, dtype)
 
-        def check(given: tuple[Any, ...]) -> None:
-            for operand in given[:operands]:
-                dtype = getattr(operand, "dtype", None)
-                if dtype is not None:
-                    admits(name, given, dtype)
-
-        body = "    _check(({args}))\n    return _function({plain})\n"
-        made = compile_wrapper(function, body, {"_check": check}, __name__)
-        made.__module__ = function.__module__
-        return made
-
-    return around
+    return checked(check)

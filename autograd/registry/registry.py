@@ -15,11 +15,7 @@ import numpy as np
 from raygrad.errors import GraphError, MissingDerivative
 
 from ..devices.serving import is_device_array
-from .entries import ANY as ANY
-from .entries import AutogradConfig as AutogradConfig
-from .entries import Derivative as Derivative
-from .entries import OpCallable, check_device, dtype_name
-from .entries import UserKernel as UserKernel
+from .entries import ANY, AutogradConfig, Derivative, OpCallable, UserKernel, check_device, dtype_name
 
 Kernel = Callable[..., Any]
 """kernel(*operands, *params) -> array or tuple of arrays; operands are bare arrays or Python constants."""

@@ -157,7 +157,7 @@ def _as_operand(grad: Any, meta: Meta | None, need: Any) -> Any:
     if grad.shape != shape:
         grad = sum_to(grad, shape)
     if grad.dtype is not dtype and grad.dtype != dtype:
-        grad = _cast(grad, dtype)
+        grad = (grad.real if grad.dtype.kind == "c" and dtype.kind != "c" else grad).astype(dtype)
     return grad if type(grad) is _ARRAY else as_kernel_result(grad)
 
 
@@ -196,10 +196,6 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
         raise AutogradError(f"expected shape {tuple(shape)} but got {tuple(grad.shape)}")
     grad = ops.sum(grad, dim=tuple(axes), keepdim=True) if axes else grad
     return ops.reshape(grad, shape) if lead else grad
-
-
-def _cast(grad: Any, dtype: Any) -> Any:
-    return grad.real.astype(dtype) if grad.dtype.kind == "c" and dtype.kind != "c" else grad.astype(dtype)
 
 
 class NamedOp(Protocol):

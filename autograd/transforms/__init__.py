@@ -10,13 +10,8 @@ own places in the graph. So transforms nest by construction, and a result has a 
 transform.
 """
 
-from .forward import jvp as jvp
-from .forward import linearize as linearize
-from .jacobian import hessian as hessian
-from .jacobian import jacfwd as jacfwd
-from .jacobian import jacrev as jacrev
-from .reverse import grad as grad
-from .reverse import grad_and_value as grad_and_value
-from .reverse import vjp as vjp
+from .forward import jvp, linearize
+from .jacobian import hessian, jacfwd, jacrev
+from .reverse import grad, grad_and_value, vjp
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]

@@ -6,7 +6,6 @@ Shared by `reverse`, `forward` and `jacobian`; nothing is differentiated here.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
@@ -24,33 +23,6 @@ from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 
 Argnums = int | tuple[int, ...]
-
-
-@contextmanager
-def transforming(name: str, *, reverse: bool) -> Generator[None]:
-    """Note, in a context manager, that a function is being transformed. A reverse-mode transform enables gradient
-    recording (FT-04) and refuses saved-tensor hooks (FT-07).
-
-    Raises:
-        RuntimeError: saved-tensor hooks are active, and the transform is one of reverse mode.
-    """
-    if reverse and state.saving:
-        raise AutogradError(NO_SAVED_TENSOR_HOOKS)
-    before, outer, refused = state.grad, state.transforms, state.saving_refused
-    state.transforms = (*outer, name)
-    if reverse:
-        state.grad = True
-        state.saving_refused = NO_SAVED_TENSOR_HOOKS
-    try:
-        yield
-    finally:
-        state.grad, state.transforms, state.saving_refused = before, outer, refused
-
-
-NO_SAVED_TENSOR_HOOKS = (
-    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks: use backward() or autograd.grad() "
-    "under them, or call the transform outside of them"
-)
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------

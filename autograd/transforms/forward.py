@@ -11,11 +11,12 @@ from typing import Any, cast
 from raygrad.errors import AutogradError
 
 from .. import ops
+from ..core.modes import transforming
 from ..core.pytree import flatten, unflatten
 from ..forward_ad import dual_at_level, unpack_at_level
 from ..tensor.tangent_levels import TangentLevel, open_tangent_level
 from ..tensor.tensor import Tensor
-from .common import output_tensors, split_aux, transforming
+from .common import output_tensors, split_aux
 
 _JVP = "jvp(f, primals, tangents)"
 

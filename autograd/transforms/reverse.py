@@ -12,7 +12,7 @@ from typing import Any
 from raygrad.errors import AutogradError
 
 from .. import ops
-from ..core.modes import state
+from ..core.modes import state, transforming
 from ..core.pytree import Structure, flatten, unflatten
 from ..engine.engine import grad as engine_grad
 from ..nodes.once_differentiable import check_differentiable
@@ -25,7 +25,6 @@ from .common import (
     positions_of,
     split_aux,
     tensors_in,
-    transforming,
     tree_without_inner_history,
     with_arguments,
     without_inner_history,

@@ -5,14 +5,21 @@
 - *vmap*, *batched_backward*: the public function, and users' backward methods on batched gradients.
 """
 
-from ..core.batched_data import batched as batched
-from . import elementwise_rules as elementwise_rules
-from . import indexing_rules as indexing_rules
-from . import product_rules as product_rules
-from . import reduction_rules as reduction_rules
-from . import shape_rules as shape_rules
-from .batched_call import along as along
-from .batched_call import batched_call as batched_call
-from .batched_call import in_front as in_front
-from .batched_call import whole_batch_change as whole_batch_change
-from .batching_rules import rules as rules
+from ..core.batched_data import batched
+from . import elementwise_rules, indexing_rules, product_rules, reduction_rules, shape_rules
+from .batched_call import along, batched_call, in_front, whole_batch_change
+from .batching_rules import rules
+
+__all__ = [
+    "along",
+    "batched",
+    "batched_call",
+    "elementwise_rules",
+    "in_front",
+    "indexing_rules",
+    "product_rules",
+    "reduction_rules",
+    "rules",
+    "shape_rules",
+    "whole_batch_change",
+]

@@ -8,15 +8,14 @@ applied by `batched_call`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
 from .. import ops
 from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched, without_closed_levels
-from ..core.modes import state
+from ..core.modes import transforming
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from ..dispatch.random_numbers import drawn_alike
 from ..registry.define_op import axis_of
@@ -55,7 +54,7 @@ def vmap(
         raise AutogradError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and (isinstance(chunk_size, bool) or chunk_size <= 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
-    name = _name(func)
+    name = getattr(func, "__name__", None) or repr(func)
 
     @functools.wraps(func)
     def over_batch(*args: Any, **kwargs: Any) -> Any:
@@ -67,10 +66,6 @@ def vmap(
         return _in_chunks(func, name, leaves, dims, structure, kwargs, size, chunk_size, randomness, out_dims)
 
     return over_batch
-
-
-def _name(func: Callable[..., Any]) -> str:
-    return getattr(func, "__name__", None) or repr(func)
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
@@ -177,18 +172,6 @@ def _unwrapped(result: Any, dim: int | None, level: VmapLevel, name: str) -> Any
     return along(value, lies, axis_of(dim, result.ndim + 1), level.size)
 
 
-@contextmanager
-def _transforming() -> Generator[None]:
-    """Note, in a context manager, that a function is being transformed (FT-07)."""
-    here = state.here
-    outer = here.transforms
-    here.transforms = (*outer, "vmap")
-    try:
-        yield
-    finally:
-        here.transforms = outer
-
-
 # ---- running ---------------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +185,7 @@ def _run(
     level: VmapLevel,
     out_dims: Any,
 ) -> Any:
-    with _transforming(), open_vmap_level(level):
+    with transforming("vmap", reverse=False), open_vmap_level(level):
         given = [batched(leaf, dim, level) if dim is not None else leaf for leaf, dim in zip(leaves, dims, strict=True)]
         outs, out_structure = flatten(func(*unflatten(structure, given), **kwargs))
         wanted = _out_dims(out_dims, out_structure, name)

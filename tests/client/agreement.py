@@ -1,6 +1,6 @@
 """What a program does eagerly and in sessions of one process, to be compared: values, gradients and errors.
 
-Rules of this file: a program returns tensors, and what else may be compared, in lists and dicts; each mode runs it
+A program returns tensors, and what else may be compared, in lists and dicts; each mode runs it
 anew. Sums of NumPy depend on strides in the last bits (H1), and what a session has may have others: so values agree
 nearly, all else exactly.
 """

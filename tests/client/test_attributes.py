@@ -1,6 +1,6 @@
 """Attributes of contexts that are also something else: what was saved, an argument, an output, or one another.
 
-Rules of this file: each program runs eagerly, in a session, in a strict one, and in one where the context waits on
+Each program runs eagerly, in a session, in a strict one, and in one where the context waits on
 disk in between; what it returns is the same.
 """
 

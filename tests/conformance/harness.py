@@ -1,6 +1,6 @@
 """Runs programs in each mode and compares what came of them.
 
-Rules of this file: what a run leaves is an `Outcome` of plain data (arrays, numbers, strings, None, lists), so that
+What a run leaves is an `Outcome` of plain data (arrays, numbers, strings, None, lists), so that
 modes can be compared byte for byte, and with torch to a tolerance. `raygrad` and `torch` are imported when first used.
 """
 

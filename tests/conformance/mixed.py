@@ -1,7 +1,7 @@
 """The modes "mixed" and "mixedray": a program in a session of workers with and without a simulated GPU, where factories
 make tensors; in this process, and on Ray.
 
-Rules of this file: what PyTorch keeps on the host goes there and comes from there by the copies that a program for a
+What PyTorch keeps on the host goes there and comes from there by the copies that a program for a
 GPU has in these places, as in "standin". Each transfer that the simulated GPU sees is told apart by who asked for it: a
 node that the plan lists, the program's own code where it runs, a value on its way to another process, or anybody else,
 which is a failure. On Ray the GPU is in a worker's process: a Function that runs there brings home what it saw. In this

@@ -1,6 +1,6 @@
 """The mode "standin": a program run eagerly with the simulated GPU as the device on which factories make tensors.
 
-Rules of this file: what PyTorch keeps on the host whatever the device (arrays of NumPy's taken over, and read) goes
+What PyTorch keeps on the host whatever the device (arrays of NumPy's taken over, and read) goes
 there and comes from there by the copies that a program for a GPU has in these places.
 """
 

@@ -1,6 +1,6 @@
 """Programs of the suite in sessions short of memory: what they save is evicted, spilled and rebuilt on the way.
 
-Rules of this file: two kinds of shortage. In a small memory, values leave as the plan and the workers have it. Where as
+Two kinds of shortage. In a small memory, values leave as the plan and the workers have it. Where as
 much leaves as can, whatever a step does not read is on disk by then, contexts without a large value included.
 """
 

@@ -1,6 +1,6 @@
 """The custom Functions of random programs whose outputs share the memory of their inputs, built for one library.
 
-Rules of this file: those that change an input in place, that return one as it is, and that return a view of one; what
+Those that change an input in place, that return one as it is, and that return a view of one; what
 makes new outputs is in `functions`. All log what their backward gets.
 """
 

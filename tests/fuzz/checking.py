@@ -1,6 +1,6 @@
 """Runs a random program under torch and under raygrad, and says how they differ.
 
-Rules of this file: the two ways to run raygrad; what is compared is `comparing`'s, what is not, `exclusions`'s.
+The two ways to run raygrad; what is compared is `comparing`'s, what is not, `exclusions`'s.
 """
 
 from __future__ import annotations

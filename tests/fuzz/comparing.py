@@ -1,6 +1,6 @@
 """Compares what a random program left under torch and under raygrad.
 
-Rules of this file: a difference is a sentence. Numbers of floating dtype agree to a tolerance, all else exactly; no
+A difference is a sentence. Numbers of floating dtype agree to a tolerance, all else exactly; no
 failure is forgiven here, `exclusions` lists what is not compared.
 """
 

@@ -1,7 +1,7 @@
 """Draws the steps of random programs that do something to tensors: change them in place, hook them, set their flags,
 give them to a custom Function.
 
-Rules of this file: a function draws one kind of step, and tells the `World` what is different after it.
+A function draws one kind of step, and tells the `World` what is different after it.
 """
 
 from __future__ import annotations

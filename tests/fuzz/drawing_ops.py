@@ -1,6 +1,6 @@
 """Draws the steps of random programs that make tensors: ops, indices and views.
 
-Rules of this file: a function draws one kind of step, and tells the `World` what it makes.
+A function draws one kind of step, and tells the `World` what it makes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What raygrad means to do otherwise than torch: programs that come to it are not compared.
 
-Rules of this file: each predicate names the behaviour that SEMANTICS marks [DIVERGE], and looks at the program and at
+Each predicate names the behaviour that SEMANTICS marks [DIVERGE], and looks at the program and at
 what torch's run went through, never at raygrad's. A difference that no line here foresees is a failure.
 """
 

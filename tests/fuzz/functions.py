@@ -1,6 +1,6 @@
 """The custom Functions of random programs, built for one library.
 
-Rules of this file: each shows a way of saving or returning; all log what their backward gets. Those whose outputs share
+Each shows a way of saving or returning; all log what their backward gets. Those whose outputs share
 memory with their inputs are in `aliasing`. No backward reads `needs_input_grad`, which SEMANTICS lets differ in partial
 passes (CX-18).
 """

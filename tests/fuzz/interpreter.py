@@ -1,6 +1,6 @@
 """Runs a random program with one library, and writes down all that can be seen of it.
 
-Rules of this file: what is left of a run is plain data. The program stops at its first error. `facts` say what a run
+What is left of a run is plain data. The program stops at its first error. `facts` say what a run
 went through that `exclusions` asks about; they are learned from the library's tensors, never from a comparison.
 """
 

@@ -1,6 +1,6 @@
 """What a random program is: plain data, so that it can be printed, shrunk, kept as a test, and run by any library.
 
-Rules of this file: the data and its vocabulary, no library and no chance. `strategies` makes programs, `interpreter`
+The data and its vocabulary, no library and no chance. `strategies` makes programs, `interpreter`
 runs them.
 
 A step is a tuple: its kind, then its arguments. Tensors are named by number: the leaves first, then what the steps

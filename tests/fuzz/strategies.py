@@ -1,6 +1,6 @@
 """Makes random programs: mostly valid ones, with some that are not.
 
-Rules of this file: blocks and passes, how often each kind of step is drawn, and the whole program. The other kinds of
+Blocks and passes, how often each kind of step is drawn, and the whole program. The other kinds of
 steps are drawn in `drawing_ops` and `drawing_effects`.
 """
 

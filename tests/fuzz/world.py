@@ -1,6 +1,6 @@
 """Guesses what the tensors of a random program are while it is made, so that most of its steps fit.
 
-Rules of this file: what is known of a tensor, and how one is drawn. One draw in `WILD` does not ask whether it fits. A
+What is known of a tensor, and how one is drawn. One draw in `WILD` does not ask whether it fits. A
 wrong guess costs nothing: the libraries say what a program means.
 """
 

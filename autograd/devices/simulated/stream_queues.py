@@ -97,7 +97,11 @@ class StreamQueues:
         """Run some of the work that is ready, in random order."""
         chance = self._chance
         while chance is not None and chance.random() < self._eagerness:
-            ready = [place for place, queue in self._queues.items() if queue and _is_ready(queue[0])]
+            ready = [
+                place
+                for place, queue in self._queues.items()
+                if queue and (queue[0].after is None or queue[0].after.done)
+            ]
             if not ready:
                 return
             self._do_next(chance.choice(ready))
@@ -109,7 +113,3 @@ class StreamQueues:
                 task.work()
         finally:
             task.mark.done = True
-
-
-def _is_ready(task: _Task) -> bool:
-    return task.after is None or task.after.done

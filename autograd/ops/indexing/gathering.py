@@ -10,7 +10,7 @@ from typing import Any
 from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.dispatch import call
-from ...registry.define_op import Shape, axis_of, broadcast_shape, define, infer_shaped, space_of
+from ...registry.define_op import Op, Shape, axis_of, broadcast_shape, define, infer_shaped, space_of
 from ..layout.shape import expand, reshape
 from .indexing import INDEX, INDEX_PUT, zeros_around
 
@@ -77,17 +77,20 @@ def check_grid(name: str, index: Shape, shape: Shape, axis: int) -> None:
             )
 
 
-def _gather_backward(ctx: Any, g: Any) -> Any:
-    return call(_GATHER_GRAD, (g, ctx.saved_tensors[0]), (*ctx.params, tuple(ctx.inputs[0][0]))), None
-
-
 def _gather_grad(g: Any, index: Any, axis: int, shape: Shape) -> Any:
     out = space_of(g).zeros(shape, g.dtype)
     space_of(out).add.at(out, grid_of(index, axis) if shape else (), g if shape else g.reshape(()))
     return out
 
 
-_GATHER = define("gather", ("a", "index"), _gather, _gather_infer, _gather_backward, saves="index")
+_GATHER: Op = define(
+    "gather",
+    ("a", "index"),
+    _gather,
+    _gather_infer,
+    lambda ctx, g: (call(_GATHER_GRAD, (g, ctx.saved_tensors[0]), (*ctx.params, tuple(ctx.inputs[0][0]))), None),
+    saves="index",
+)
 _GATHER_GRAD = define(
     "gather_grad",
     ("g", "index"),

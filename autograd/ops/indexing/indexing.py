@@ -19,10 +19,10 @@ from raygrad.errors import AutogradError, ShapeError
 from ...devices import device_of
 from ...devices.serving import as_kernel_result, move_array
 from ...dispatch.dispatch import call
-from ...registry.define_op import Shape, broadcast_shape, contiguous, define, infer_shaped, space_of
+from ...registry.define_op import Op, Shape, broadcast_shape, contiguous, define, infer_shaped, space_of
 from ...tensor.tensor import Tensor
 from ..elementwise.where import nonzero, where
-from ..layout.axis_order import to_dtype, zeros_as
+from ..layout.axis_order import to_dtype, zeros_apart
 from ..layout.device_transfer import to_device
 from ..layout.joining import stack
 from ..layout.shape import expand, reshape, unsqueeze
@@ -35,10 +35,6 @@ Basic = tuple[Any, ...]
 # ---- splitting an index ----------------------------------------------------------------------------------------------
 
 
-def _is_values(entry: Any) -> bool:
-    return isinstance(entry, Tensor | np.ndarray | list)
-
-
 def take_apart(index: Any, shape: Shape) -> tuple[Basic, dict[int, Any]]:
     """Return the basic part of an index into `shape`, and the index tensors by axis of that part's result.
 
@@ -48,7 +44,7 @@ def take_apart(index: Any, shape: Shape) -> tuple[Basic, dict[int, Any]]:
     """
     entries: list[Any] = [*index] if isinstance(index, tuple) else [index]
     for position, entry in enumerate(entries):
-        if _is_values(entry):
+        if isinstance(entry, Tensor | np.ndarray | list):
             entries[position] = _index_values(entry)
     used = sum(_width(entry) for entry in entries)
     if used > len(shape):
@@ -231,12 +227,8 @@ def _setitem_backward(ctx: Any, g: Any) -> Any:
     need_a, need_value, _ = ctx.needs_input_grad
     to_a = None
     if need_a:  # nothing of what was overwritten as a whole remains, and so its zeros have no history
-        to_a = _zeros_like(g) if is_whole(index, ctx.inputs[0][0]) else call(_SETITEM, (g, 0, index))
+        to_a = zeros_apart(g) if is_whole(index, ctx.inputs[0][0]) else call(_SETITEM, (g, 0, index))
     return to_a, call(_GETITEM, (g, index)) if need_value else None, None
-
-
-def _zeros_like(g: Any) -> Any:
-    return zeros_as(g.detach() if isinstance(g, Tensor) else g)
 
 
 def _setitem_infer(params: tuple[Any, ...], a: Any, value: Any, index: Basic) -> Any:
@@ -305,10 +297,6 @@ def _indexed_shape(shape: Shape, picked: Shape, axes: Shape) -> Shape:
     return (*rest[:place], *picked, *rest[place:])
 
 
-def _index_backward(ctx: Any, g: Any) -> Any:
-    return call(_INDEX_GRAD, (g, ctx.saved_tensors[0]), (*ctx.params, tuple(ctx.inputs[0][0]))), None
-
-
 def _index_grad(g: Any, rows: Any, axes: Shape, shape: Shape) -> Any:
     out = space_of(g).zeros(shape, g.dtype)
     space_of(out).add.at(out, _at(rows, axes, len(shape)), g)
@@ -341,12 +329,12 @@ def _index_put_backward(ctx: Any, g: Any) -> Any:
     return to_a, call(INDEX, (g, rows), (axes,)) if need_value else None, None
 
 
-INDEX = define(
+INDEX: Op = define(
     "index",
     ("a", "rows"),
     _index,
     lambda params, a, rows: (_indexed_shape(a.shape, rows.shape[1:], params[0]), a.dtype),
-    _index_backward,
+    lambda ctx, g: (call(_INDEX_GRAD, (g, ctx.saved_tensors[0]), (*ctx.params, tuple(ctx.inputs[0][0]))), None),
     saves="rows",
 )
 _INDEX_GRAD = define(

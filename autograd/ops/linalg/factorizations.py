@@ -16,6 +16,7 @@ from raygrad.errors import AutogradError, LinAlgError, ShapeError
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
 from ...registry.define_op import OpCallable, contiguous, define, infer_same, like_operand, real_of, space_of
+from ...registry.dtype_constraints import checked
 from ..elementwise.where import where
 from ..layout.axis_order import to_dtype
 from ..layout.diagonals import diagonal, tril
@@ -45,6 +46,13 @@ def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
         )
     if a.dtype.kind not in "fc":
         raise AutogradError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {a.dtype}")
+
+
+takes_matrices = checked(lambda name, given: expect_matrices(name, given[0]))
+"""A decorator for a function whose first argument holds matrices."""
+
+takes_square_matrices = checked(lambda name, given: expect_matrices(name, given[0], square=True))
+"""A decorator for a function whose first argument holds square matrices."""
 
 
 def with_linalg_errors(name: str, kernel: OpCallable) -> Any:
@@ -95,13 +103,13 @@ _CHOLESKY = define(
 )
 
 
+@takes_square_matrices
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """Return the triangular factor of positive definite matrices `A = L @ L.mH`: L, or its adjoint for `upper`.
 
     Raises:
         LinAlgError: a matrix is not positive definite.
     """
-    expect_matrices("cholesky", A, square=True)
     low = call(_CHOLESKY, (A,))
     return conjugate_transpose(low) if upper else low
 
@@ -151,6 +159,7 @@ _QR = define(
 )
 
 
+@takes_matrices
 def qr(A: Any, mode: str = "reduced") -> Any:
     """Return the orthogonal factor Q and the upper triangular factor R of matrices `A = Q @ R`.
 
@@ -160,7 +169,6 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     Raises:
         ValueError: another mode, or "complete" for matrices with more rows than columns.
     """
-    expect_matrices("qr", A)
     rows, columns = A.shape[-2:]
     if mode not in ("reduced", "r", "complete") or (mode == "complete" and rows > columns):
         raise ValueError(
@@ -226,6 +234,7 @@ _EIGH = define(
 )
 
 
+@takes_square_matrices
 def eigh(A: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues, ascending, and the eigenvectors of symmetric or Hermitian matrices.
 
@@ -236,7 +245,6 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
         ValueError: another triangle.
         LinAlgError: the algorithm did not converge.
     """
-    expect_matrices("eigh", A, square=True)
     if UPLO.upper() not in ("L", "U"):
         raise ValueError(f"linalg.eigh: UPLO must be 'L' or 'U', got '{UPLO}'")
     return Eigen(*call(_EIGH, (A,), (UPLO.upper(),)))
@@ -324,6 +332,7 @@ _SVD = define(
 )
 
 
+@takes_matrices
 def svd(A: Any, full_matrices: bool = False) -> Any:
     """Return U, the singular values, descending, and the adjoint of V, of matrices `A = U @ diag(S) @ Vh`.
 
@@ -331,7 +340,6 @@ def svd(A: Any, full_matrices: bool = False) -> Any:
         ValueError: `full_matrices`, which have no derivative, for matrices that are not square.
         LinAlgError: the algorithm did not converge.
     """
-    expect_matrices("svd", A)
     if full_matrices and A.shape[-1] != A.shape[-2]:
         raise ValueError("linalg.svd: full_matrices=True is not supported for matrices that are not square")
     return SVD(*call(_SVD, (A,)))

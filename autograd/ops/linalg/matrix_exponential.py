@@ -13,7 +13,7 @@ import numpy as np
 from ...dispatch.dispatch import call
 from ...registry.define_op import contiguous, define, infer_same, quiet, space_of, xp
 from ..layout.joining import cat
-from .factorizations import expect_matrices
+from .factorizations import takes_square_matrices
 from .matmul import conjugate_transpose
 
 PUBLIC = ["matrix_exp"]
@@ -59,11 +59,11 @@ def _backward(ctx: Any, g: Any) -> Any:
 _MATRIX_EXP = define("matrix_exp", ("a",), quiet(_exponential), infer_same, _backward)
 
 
+@takes_square_matrices
 def matrix_exp(A: Any) -> Any:
     """Return the exponentials of matrices.
 
     Raises:
         ShapeError: matrices that are not square.
     """
-    expect_matrices("matrix_exp", A, square=True)
     return call(_MATRIX_EXP, (A,))

@@ -35,7 +35,7 @@ from ..elementwise.where import where
 from ..layout.shape import reshape, transpose, unsqueeze
 from ..reduction.minmax import amax
 from ..reduction.reduce import sum
-from .factorizations import eigvalsh, expect_matrices, svdvals, with_linalg_errors
+from .factorizations import eigvalsh, svdvals, takes_matrices, takes_square_matrices, with_linalg_errors
 from .matmul import conjugate_transpose, matmul
 from .tensordot import chain_matmul
 
@@ -61,13 +61,13 @@ _INV = define(
 )
 
 
+@takes_square_matrices
 def inv(A: Any) -> Any:
     """Return the inverses of matrices.
 
     Raises:
         LinAlgError: a matrix is singular.
     """
-    expect_matrices("inv", A, square=True)
     return call(_INV, (A,))
 
 
@@ -105,9 +105,9 @@ _PINV = define(
 )
 
 
+@takes_matrices
 def pinv(A: Any, *, rtol: float | None = None) -> Any:
     """Return the pseudo-inverses of matrices; singular values below `rtol` times the greatest count as zero."""
-    expect_matrices("pinv", A)
     return call(_PINV, (A,), (None if rtol is None else float(rtol),))
 
 
@@ -148,6 +148,7 @@ def _is_vector(a: Any, b: Any) -> bool:
     return b.ndim == 1 or (b.ndim == a.ndim - 1 and tuple(b.shape) == tuple(a.shape[:-1]))
 
 
+@takes_square_matrices
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """Return the X with `A @ X = B`, or `X @ A = B` unless `left`; B holds matrices, or a vector for each matrix.
 
@@ -155,7 +156,6 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         LinAlgError: a matrix is singular.
         ShapeError: shapes that do not fit.
     """
-    expect_matrices("solve", A, square=True)
     if _is_vector(A, B):
         return solve(A if left else transpose(A, -2, -1), unsqueeze(B, -1))[..., 0]
     if not left:
@@ -173,10 +173,10 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+@takes_matrices
 def lstsq(A: Any, B: Any, rcond: float | None = None) -> Any:
     """Return the X for which `A @ X - B` is smallest, the sums of the squares left (of matrices of full rank with more
     rows than columns), the ranks, and the singular values."""
-    expect_matrices("lstsq", A)
     if _is_vector(A, B):
         found = lstsq(A, unsqueeze(B, -1), rcond)
         return LeastSquares(found.solution[..., 0], found.residuals, found.rank, found.singular_values)
@@ -267,9 +267,9 @@ _DET = define(
 )
 
 
+@takes_square_matrices
 def det(A: Any) -> Any:
     """Return the determinants of matrices."""
-    expect_matrices("det", A, square=True)
     return call(_DET, (A,))
 
 
@@ -303,9 +303,9 @@ _SLOGDET = define(
 )
 
 
+@takes_square_matrices
 def slogdet(A: Any) -> Any:
     """Return the signs of determinants and the logarithms of their sizes."""
-    expect_matrices("slogdet", A, square=True)
     return SignAndLog(*call(_SLOGDET, (A,)))
 
 
@@ -318,9 +318,9 @@ def logdet(input: Any) -> Any:
 # ---- compositions ----------------------------------------------------------------------------------------------------
 
 
+@takes_square_matrices
 def matrix_power(A: Any, n: int) -> Any:
     """Return the `n`-th power of matrices, by squaring; of the inverse for a negative `n`."""
-    expect_matrices("matrix_power", A, square=True)
     if n < 0:
         return matrix_power(with_autocast(inv)(A), -n)
     if n == 0:
@@ -335,9 +335,9 @@ def matrix_power(A: Any, n: int) -> Any:
     return out
 
 
+@takes_matrices
 def matrix_rank(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Any:
     """Return how many singular values of matrices are above `max(atol, rtol * the greatest)`."""
-    expect_matrices("matrix_rank", A)
     values = abs(eigvalsh(A)) if hermitian else svdvals(A)
     values = values.detach() if hasattr(values, "detach") else values
     if rtol is None:

@@ -76,11 +76,9 @@ class _Grid:
             sides = [side for b, a in zip(self.border[::-1], self.after[::-1], strict=True) for side in (b, a)]
             input = pad(input, sides, "constant", value)
         axes = tuple(range(2, 2 + len(self.kernel)))
-        input = input[(..., *[slice(0, self._reach(i)) for i in range(len(axes))])]
+        grid = zip(self.counts, self.steps, self.spreads, self.kernel, strict=True)
+        input = input[(..., *[slice(0, (n - 1) * step + spread * (k - 1) + 1) for n, step, spread, k in grid])]
         return flatten(windows(input, axes, self.kernel, self.steps, self.spreads), -len(axes))
-
-    def _reach(self, i: int) -> int:
-        return (self.counts[i] - 1) * self.steps[i] + self.spreads[i] * (self.kernel[i] - 1) + 1
 
     def sizes(self, include_pad: bool, xp: Any) -> Any:
         """Return the number of elements that count in each window, made with an array namespace."""

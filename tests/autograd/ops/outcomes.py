@@ -1,6 +1,6 @@
 """What functions make of operands of other kinds than real numbers, held against what PyTorch does.
 
-Rules of this file: no tests; what `test_bools` and `test_complex_numbers` share. Errors are alike that are of the same
+No tests; what `test_bools` and `test_complex_numbers` share. Errors are alike that are of the same
 builtin type.
 """
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.modes import state, transforming
 from raygrad.autograd.transforms.common import (
     InputAliases,
     has_outer_history,
     positions_of,
-    transforming,
     without_inner_history,
 )
 

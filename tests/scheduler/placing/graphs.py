@@ -1,6 +1,6 @@
 """Random graphs for comparisons with figures that were recorded elsewhere.
 
-Rules of this file: the standard library only, and of its random numbers only `random()`, whose stream is promised to
+The standard library only, and of its random numbers only `random()`, whose stream is promised to
 stay the same: what is recorded here and there is about equal graphs.
 """
 

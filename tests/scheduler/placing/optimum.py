@@ -1,6 +1,6 @@
 """The best schedule there is, by trying all of them: for graphs of up to nine nodes on two or three workers.
 
-Rules of this file: nothing in common with what it judges but `Dag` and `Schedule`.
+Nothing in common with what it judges but `Dag` and `Schedule`.
 
 Some best schedule starts every node as early as what it reads and the node before it on its worker allow. So it is
 found by giving nodes to workers one by one, in the order of their starts, each at the end of what its worker has.
