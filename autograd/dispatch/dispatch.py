@@ -22,14 +22,13 @@ from ..devices.serving import CPU, as_kernel_result, device_of, is_device_array,
 from ..nodes.anomaly import note_origin as remember_origin
 from ..nodes.closed_session import fetch_from_closed_session
 from ..nodes.device_nodes import DeviceOpNode
-from ..nodes.inheriting_views import inherit_requires_grad
 from ..nodes.node import NO_EDGE, next_sequence
 from ..nodes.op_node import OpNode
 from ..registry.registry import Op, get_op
 from ..saved.saved_tensor_hooks import current_hooks
 from ..saved.saved_tensors import pack_op
 from ..storage.strides import reshapes_to_view
-from ..storage.views import NO_GRAD, StaleData, current_data, record_view
+from ..storage.view import LostData, record_view
 from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
 from .device_dispatch import missing, on_one_device, run
@@ -169,11 +168,11 @@ def _made(
     if needed and here.grad and ((dtype := out.dtype) is _FLOAT64 or dtype.kind in "fc"):
         result._requires_grad = True
         result.output_nr = 0
-        result.grad_fn = _node(op, operands, params, datas, (result,), None)
+        result._grad_fn = _node(op, operands, params, datas, (result,), None)
     else:
         result._requires_grad = False
     if op.view:
-        _share(result, op, operands, params)
+        _share(result, op, operands, params, here.grad)
     return result
 
 
@@ -194,15 +193,15 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
             tensors = True
             if operand._requires_grad:
                 needed = True
-            if type(operand._data) is StaleData:
-                operand._data.for_use(state.here.grad and op.differentiable, operand)
+            if type(operand._data) is LostData:
+                operand._data.refuse()
             if type(operand._data) is Pending:
                 owner = operand._data.record.recorder
                 if owner.closed:
                     fetch_from_closed_session(operand)
                 elif recorder is None:
                     recorder = owner
-            if is_on_device(current_data(operand._data)):
+            if is_on_device(operand._data):
                 on_device = True
             elif type(operand._data) is Batched:
                 batched = True
@@ -254,10 +253,10 @@ def _several(
     """Return the outputs as tensors, with their node: a tuple, or the one."""
     results = tuple([Tensor.made(out) for out in outs])
     if needed and state.here.grad:
-        _attach(op, operands, params, datas, results)
+        attach_node(op, operands, params, datas, results)
     if op.view:
         for result in results:
-            _share(result, op, operands, params)
+            _share(result, op, operands, params, state.here.grad)
     return results[0] if op.outputs == 1 else results
 
 
@@ -273,7 +272,7 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
 
 
 def _held(operand: Any) -> Any:
-    return current_data(operand._data) if isinstance(operand, Tensor) else operand
+    return operand._data if isinstance(operand, Tensor) else operand
 
 
 def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
@@ -376,33 +375,25 @@ def _compute_dtype(datas: Sequence[Any]) -> Any:
     return dtypes.get_default_dtype()
 
 
-def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> None:
-    """Make a view share the version counter of its base (CX-14), if it shares the memory."""
+def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], recorded: bool) -> None:
+    """Make a result a view of the first operand, if it shares the memory."""
     base, out = operands[0], result._data
     data = base._data
     sure = True
     if type(out) is _ARRAY or is_device_array(out):
-        if out is not data and out.base is not data:
-            if type(data) is StaleData:
-                data = data.array
-            if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
-                return
+        if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
+            return
     elif op.name == "reshape":  # it copies what it cannot view
         viewed = reshapes_to_view(base, out.shape)
         if viewed is False:
             return
         sure = viewed is True
-    result.share_counter(base)
-    result._base = base._base if base._base is not None else base
-    result._shares_memory = base._shares_memory
-    if not state.here.grad:
-        result._made_by = NO_GRAD
-    record_view(result, op, operands, params, sure)
-    if result.grad_fn is None:
-        inherit_requires_grad(result)
+    if base._shares_memory:
+        result._shares_memory = True
+    record_view(result, op, operands, params, sure, recorded)
 
 
-def _attach(
+def attach_node(
     op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Sequence[Any], results: tuple[Tensor, ...]
 ) -> None:
     """Give the results a node, unless none of them can carry a gradient."""
@@ -420,7 +411,7 @@ def _attach(
     for number, result in enumerate(results):
         if carrying[number]:
             result._requires_grad = True
-            result.grad_fn = node
+            result._grad_fn = node
             result.output_nr = number
     here = state.here
     if here.special:
@@ -447,9 +438,11 @@ def _node(
     wants: Any
     inputs: Any
     edge: Any
+    producer: Any
     if len(operands) == 1:
         operand = operands[0]
-        edge = operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr)
+        producer = operand._grad_fn
+        edge = operand.edge() if producer is None else (producer, operand.output_nr)
         edges = (edge,)
         wants = _WANTED
         inputs = edge[0]._metas  # who made it knows what it is: that is shared
@@ -468,7 +461,8 @@ def _node(
                 wants.append(False)
                 inputs.append(None)
             elif operand._requires_grad:
-                edge = operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr)
+                producer = operand._grad_fn
+                edge = operand.edge() if producer is None else (producer, operand.output_nr)
                 edges.append(edge)
                 wants.append(True)
                 meta = edge[0]._metas[edge[1]]

@@ -35,7 +35,7 @@ from ..saved.saved_slots import sort_into_slots
 from ..saved.saved_tensor_hooks import current_hooks
 from ..saved.saved_tensors import pack_function
 from ..storage.version_counter import CLOCK
-from ..storage.views import StaleData
+from ..storage.view import LostData
 from ..tensor.inference import mark_inference
 from ..tensor.tangent_levels import active_levels, carries_tangent
 from ..tensor.tensor import Tensor
@@ -137,7 +137,7 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
         if (
             holders != 2
             or type(raw) is not Tensor
-            or raw._recipe is not None
+            or raw._view is not None
             or raw._requires_grad
             or node.dirty_tensors is not None
             or node.non_differentiable is not None
@@ -156,7 +156,7 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
             node._metas = known if fits else ((data.shape, dtype),)
             if dtype is _FLOAT64 or dtype.kind in "fc":
                 raw._requires_grad = True
-                raw.grad_fn = node
+                raw._grad_fn = node
                 raw.output_nr = 0
         return raw
 
@@ -170,8 +170,8 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
     for arg in args:
         if not isinstance(arg, Tensor):
             continue
-        if type(arg._data) is StaleData:
-            return _apply_to_stale(cls, here, args, named)
+        if type(arg._data) is LostData:
+            arg._data.refuse()
         if type(arg._data) is Pending:
             owner = arg._data.record.recorder
             if owner.closed:
@@ -193,19 +193,6 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
             )
         return handlers.forward_function(cls, args, named)
     return recorder.function(cls, args, named)
-
-
-def _apply_to_stale(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Apply a Function, unrecorded, to stale tensors, which must not be differentiated any more; they stay stale."""
-    held = {arg: arg._data for arg in args if isinstance(arg, Tensor) and type(arg._data) is StaleData}
-    for arg, data in held.items():
-        arg._data = data.for_use(here.grad, arg)
-    try:
-        return _apply_specially(cls, here, args, named)
-    finally:
-        for arg, data in held.items():
-            if arg._data is data.array:
-                arg._data = data
 
 
 def apply_with_tangents(
@@ -288,7 +275,8 @@ def _forward(
         and type(arg._data) is _ARRAY
         and arg._data.flags.c_contiguous
     ):  # fast path: one tensor argument
-        edge: Any = arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr)
+        producer: Any = arg._grad_fn
+        edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
         needs, targets, metas = _WANTED, (edge,), edge[0]._metas
         if len(metas) != 1:
             metas = (metas[edge[1]],)
@@ -359,7 +347,7 @@ def _described(
                 args = (*args[:position], arg, *args[position + 1 :])
             if arg._requires_grad:
                 needs.append(True)
-                producer: Any = arg.grad_fn
+                producer: Any = arg._grad_fn
                 if producer is None and edges is not None:
                     targets.append(NO_EDGE)  # of a leaf whose edge is given
                     metas.append((data.shape, data.dtype))

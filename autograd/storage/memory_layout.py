@@ -14,8 +14,8 @@ import numpy as np
 
 from ..core.batched_data import Batched
 from ..devices.serving import is_device_array, start_of
+from .storage import owner_of, parent_of
 from .view_geometry import GeometricView
-from .views import current_data, owner_of, parent_of
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -63,7 +63,7 @@ class MemoryLayout(NamedTuple):
 
 def layouts_of(tensor: Tensor, other: Tensor) -> tuple[MemoryLayout, MemoryLayout] | None:
     """Return the places of two tensors, None if they are known to share no memory, or not known at all."""
-    data = current_data(tensor._data), current_data(other._data)
+    data = tensor._data, other._data
     if type(data[0]) is type(data[1]) and (type(data[0]) is _ARRAY or is_device_array(data[0])):
         return _in_memory(tensor, data[0]), _in_memory(other, data[1])
     if Batched in (type(data[0]), type(data[1])):
@@ -107,18 +107,16 @@ def _agree(strides: Sequence[int], place: MemoryLayout) -> bool:
 
 def layout_in_memory(tensor: Tensor) -> MemoryLayout | None:
     """Return where a tensor lies in the memory of its owner, by how it was made; None if that is not known."""
-    parent = parent_of(tensor)
-    if parent is None:
+    view, parent = tensor._view, parent_of(tensor)
+    if view is None or parent is None:
         return _whole(tensor)
-    assert tensor._recipe is not None
-    op, _, _, rest, params, _ = tensor._recipe
     place = layout_in_memory(parent)
-    if place is None or op is None:
+    if place is None or view.op is None:
         return place
-    if type(op) is GeometricView:
-        return _placed(op, place)
-    rule = _RULES.get(op.name)
-    return None if rule is None else rule(place, rest, params)
+    if type(view.op) is GeometricView:
+        return _placed(view.op, place)
+    rule = _RULES.get(view.op.name)
+    return None if rule is None else rule(place, view.operands, view.params)
 
 
 def _placed(op: GeometricView, parent: MemoryLayout) -> MemoryLayout | None:
@@ -134,7 +132,7 @@ def _placed(op: GeometricView, parent: MemoryLayout) -> MemoryLayout | None:
 
 def _whole(owner: Tensor) -> MemoryLayout:
     """Return where an owner of memory lies; what nobody has made yet, row by row."""
-    data, shape = current_data(owner._data), owner.shape
+    data, shape = owner._data, owner.shape
     itemsize = owner.dtype.itemsize
     if type(data) is _ARRAY and not data.flags.c_contiguous:
         return MemoryLayout(0, shape, tuple([stride // itemsize for stride in data.strides]), itemsize)

@@ -14,8 +14,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..core.batched_data import Batched
 from ..core.recorder import Pending
+from .storage import owner_of, parent_of, storage_of, views_of
+from .view import UNKNOWN
 from .view_geometry import GeometricView, ViewGeometry, geometry_of
-from .views import UNKNOWN, current_data, owner_of, parent_of, views_of
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -66,10 +67,10 @@ def _outline(owner: Tensor, strides: Strides) -> Array:
 
 def _shown_in(tensor: Tensor, whole: Array) -> Array | None:
     """Return what of the outline of its owner a tensor shows."""
-    recipe, parent = tensor._recipe, parent_of(tensor)
-    if recipe is None or parent is None:
+    view, parent = tensor._view, parent_of(tensor)
+    if view is None or parent is None:
         return whole
-    op = recipe[0]
+    op: Any = view.op
     if op is UNKNOWN:
         return None
     like = _shown_in(parent, whole)
@@ -80,16 +81,16 @@ def _shown_in(tensor: Tensor, whole: Array) -> Array | None:
     if op.name in ("reshape", "view"):
         return _viewed(like, tensor.shape)
     if op.name == "as_strided":
-        shape, strides, offset, order = recipe[4]
+        shape, strides, offset, order = view.params
         return GeometricView(ViewGeometry(order, 1, offset, strides), shape).over(like)
-    rest = [current_data(one._data) if isinstance(one, type(tensor)) else one for one in recipe[3]]
-    return op.sole(like, *rest, *recipe[4]) if op.sole is not None else None
+    rest = [one._data if isinstance(one, type(tensor)) else one for one in view.operands]
+    return op.sole(like, *rest, *view.params) if op.sole is not None else None
 
 
 def _own_strides(tensor: Tensor, wait: bool) -> Strides | None:
-    if tensor._strides is not None:
-        return tensor._strides or None if tensor.ndim else ()
-    data = current_data(tensor._data)
+    if tensor._storage is not None and tensor._storage.strides is not None:
+        return tensor._storage.strides or None if tensor.ndim else ()
+    data = tensor._data
     if type(data) is Pending:
         known = data.record.recorder.strides(data)
         return data.record.recorder.read(data).strides if known is None and wait else known  # type: ignore[union-attr]
@@ -99,9 +100,10 @@ def _own_strides(tensor: Tensor, wait: bool) -> Strides | None:
 def note_strides(owner: Tensor) -> None:
     """Note what the strides of an owner of memory are, before its value is replaced by its next version: that is waited
     for where a view hangs on it."""
-    if owner._strides is None and owner._recipe is None:
-        wait = any(view._recipe is not None and not view._recipe[5] for view in views_of(owner))
-        owner._strides = strides_of(owner, wait=wait) or ()
+    storage = storage_of(owner)
+    if storage.strides is None and parent_of(owner) is None:
+        wait = any(one._view is not None and not one._view.sure for one in views_of(owner))
+        storage.strides = strides_of(owner, wait=wait) or ()
 
 
 def reshapes_to_view(tensor: Tensor, shape: tuple[int, ...], *, wait: bool = False) -> bool | None:
@@ -117,7 +119,7 @@ def is_contiguous(tensor: Tensor) -> bool:
     be, while a compiled function is recorded, it counts as if it was not."""
     strides = strides_of(tensor)
     if strides is None:
-        data = current_data(tensor._data)
+        data = tensor._data
         if type(data) is not Pending or not data.record.recorder.may_wait():
             return False
         strides = strides_of(tensor, wait=True)

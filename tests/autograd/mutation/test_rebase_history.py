@@ -1,4 +1,4 @@
-"""Views that a change gave a new place, for which nobody has asked yet (`autograd/mutation/renewed_views.py`)."""
+"""Views after an in-place change: their node is made again when it is read, and not before."""
 
 from __future__ import annotations
 
