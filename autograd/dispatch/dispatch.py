@@ -27,7 +27,7 @@ from ..nodes.op_node import OpNode
 from ..registry.registry import Op, get_op
 from ..saved.saved_tensor_hooks import current_hooks
 from ..saved.saved_tensors import pack_op
-from ..storage.strides import reshapes_to_view
+from ..storage.stride_geometry import reshapes_to_view
 from ..storage.view import LostData, record_view
 from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor

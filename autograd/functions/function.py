@@ -275,13 +275,15 @@ def _forward(
         and type(arg._data) is _ARRAY
         and arg._data.flags.c_contiguous
     ):  # fast path: one tensor argument
-        producer: Any = arg._grad_fn
-        edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
-        needs, targets, metas = _WANTED, (edge,), edge[0]._metas
-        if len(metas) != 1:
-            metas = (metas[edge[1]],)
+        needs, targets, metas = _WANTED, (), ()
+        if recording:
+            producer: Any = arg._grad_fn
+            edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
+            targets, metas = (edge,), edge[0]._metas
+            if len(metas) != 1:
+                metas = (metas[edge[1]],)
     else:
-        described = _described(cls, args, edges, elsewhere, laid)
+        described = _described(cls, args, recording, edges, elsewhere, laid)
         if described is None:
             return None, None, args
         args, needs, targets, metas = described
@@ -321,7 +323,12 @@ def _forward(
 
 
 def _described(
-    cls: type[Function], args: tuple[Any, ...], edges: Sequence[Edge | None] | None, elsewhere: bool, laid: bool
+    cls: type[Function],
+    args: tuple[Any, ...],
+    recording: bool,
+    edges: Sequence[Edge | None] | None,
+    elsewhere: bool,
+    laid: bool,
 ) -> tuple[tuple[Any, ...], tuple[bool, ...], tuple[Edge | None, ...], tuple[Meta | None, ...]] | None:
     """Return the arguments of forward, dense where required (H1), with their requires_grad flags, edges and specs; None
     if an array is not on the host and `elsewhere` is not set."""
@@ -348,8 +355,8 @@ def _described(
             if arg._requires_grad:
                 needs.append(True)
                 producer: Any = arg._grad_fn
-                if producer is None and edges is not None:
-                    targets.append(NO_EDGE)  # of a leaf whose edge is given
+                if not recording or (producer is None and edges is not None):
+                    targets.append(NO_EDGE)  # asked for by nobody, or of a leaf whose edge is given
                     metas.append((data.shape, data.dtype))
                 else:
                     edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)

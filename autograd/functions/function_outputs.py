@@ -165,7 +165,9 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
 def record_unchanged(alias: Tensor, source: Tensor, several: bool) -> None:
     """Record that a Function, of one or `several` outputs, returned `source` unchanged, as `alias` (OU-09)."""
     if state.here.grad or not source._requires_grad:
+        requires_grad = alias._requires_grad  # of no derivative, it does not as its base does (OU-26)
         record_output_view(alias, source, source if source._base is None else source._base, function_creation(several))
+        alias._requires_grad = requires_grad
     else:  # unrecorded, what requires grad is detached, and no view
         record_alias(alias, source)
 

@@ -23,7 +23,7 @@ from ..nodes.device_nodes import DeviceOpNode, OnDevice
 from ..nodes.node import Node
 from ..nodes.op_node import OpNode
 from ..storage.storage import owner_of, parent_of, views_of
-from ..storage.strides import note_strides
+from ..storage.stride_geometry import note_strides
 from ..storage.version_counter import bump, note_exchanged
 from ..storage.view import UNKNOWN, LostData, View, check_rebase, creation_meta
 from ..storage.view_geometry import GeometricView

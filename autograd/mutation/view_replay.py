@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..dispatch.dispatch import call
-from ..storage.strides import reshapes_to_view, strides_of
+from ..storage.stride_geometry import reshapes_to_view, strides_of
 from ..storage.view import UNKNOWN
 from ..storage.view_geometry import GeometricView, Shape
 from ..tensor.tensor import Tensor
@@ -132,52 +132,16 @@ def _through_expand(parent: Any, value: Any, rest: Sequence[Any], params: tuple[
     return _through_reshape(parent, value, rest, params)
 
 
-def _through_transpose(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.transpose(value, *params)
-
-
-def _through_permute(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.permute(value, [int(axis) for axis in np.argsort(params[0])])
-
-
-def _through_getitem(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.put_region(parent, value, rest[0])
-
-
-def _through_diagonal(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.put_diagonal(parent, value, *params)
-
-
-def _through_unfold(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.put_windows(parent, value, *params)
-
-
-def _through_as_strided(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.put_placed(parent, value, *params)
-
-
-def _through_view_dtype(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.view_dtype(value, parent.dtype)
-
-
-def _through_real(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.complex(value, parent.imag)
-
-
-def _through_imag(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.complex(parent.real, value)
-
-
 _WRITERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("reshape", "view", "squeeze", "unsqueeze"), _through_reshape),
     "expand": _through_expand,
-    "transpose": _through_transpose,
-    "permute": _through_permute,
-    "getitem": _through_getitem,
-    "diagonal": _through_diagonal,
-    "unfold": _through_unfold,
-    "as_strided": _through_as_strided,
-    "view_dtype": _through_view_dtype,
-    "real": _through_real,
-    "imag": _through_imag,
+    "transpose": lambda parent, value, rest, params: ops.transpose(value, *params),
+    "permute": lambda parent, value, rest, params: ops.permute(value, [int(axis) for axis in np.argsort(params[0])]),
+    "getitem": lambda parent, value, rest, params: ops.put_region(parent, value, rest[0]),
+    "diagonal": lambda parent, value, rest, params: ops.put_diagonal(parent, value, *params),
+    "unfold": lambda parent, value, rest, params: ops.put_windows(parent, value, *params),
+    "as_strided": lambda parent, value, rest, params: ops.put_placed(parent, value, *params),
+    "view_dtype": lambda parent, value, rest, params: ops.view_dtype(value, parent.dtype),
+    "real": lambda parent, value, rest, params: ops.complex(value, parent.imag),
+    "imag": lambda parent, value, rest, params: ops.complex(parent.real, value),
 }

@@ -13,7 +13,7 @@ from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.functions.function_traits import may_mark
 from raygrad.autograd.mutation.view_replay import is_sure
 from raygrad.autograd.storage.storage import owner_of, parent_of
-from raygrad.autograd.storage.strides import geometry_in_owner
+from raygrad.autograd.storage.stride_geometry import geometry_in_owner
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.signatures import DIRTY
