@@ -16,7 +16,7 @@ from ..core.recorder import Data, Recorder
 from ..dispatch.dispatch import attach_node
 from ..nodes.node import NO_EDGE, Node, next_sequence
 from ..nodes.op_node import OpNode
-from ..storage.version_counter import was_changed
+from ..storage.version_counter import tell_of_changes, was_changed
 from ..storage.view import View, creation_meta, forbidden_change, update_views
 from ..tensor.tensor import Tensor
 from .copy_slices import EmptyView
@@ -65,6 +65,8 @@ def read_grad_fn(tensor: Tensor, view: View) -> Node | None:
             move_retained(tensor, *view.before, node, replayed.output_nr)
         tensor._grad_fn, tensor.output_nr, tensor._requires_grad = node, replayed.output_nr, True
         view.before, view.version = None, counter[0]
+        if tensor._storage is not None:
+            tell_of_changes(counter, tensor._storage)
     return node
 
 

@@ -37,9 +37,6 @@ UNKNOWN: Any = _Unknown()
 """In the place of a view's op: a Function made the view of its argument on a worker, where it lies by no rule."""
 
 
-_new: Any = object.__new__
-
-
 class View:
     """How a tensor shows memory that is not its own alone: a differentiable view, or an alias without history.
 
@@ -58,7 +55,6 @@ class View:
         sure: bool = True,
         base: Tensor | None = None,
         creation: str | None = None,
-        version: int = 0,
     ) -> None:
         self.parent = parent
         """What it is made from; None of what shows all of the memory."""
@@ -73,7 +69,7 @@ class View:
         """The tensor from which its history leads, through all views in between; None of an alias."""
         self.creation = creation
         """Its creation meta; None where its history may be rewritten."""
-        self.version = version
+        self.version = 0
         """That of its memory when its node was made, or, without one, when it was itself."""
         self.before: tuple[Node | None, int] | None = None
         """Its place in the graph before its memory was changed, until the next is read, without the node where nobody
@@ -116,41 +112,28 @@ def record_view(
         recorded: whether gradients are.
     """
     parent: Tensor = operands[0]
-    counter: list[Any] | None = parent._counter
-    if counter is None:
+    if parent._counter is None:
         view.share_counter(parent)
-        counter = parent.counter()
-    view._counter = parent._counter
+    else:
+        view._counter = parent._counter
     above = parent._view
-    made: View = _new(View)  # nearly every slice makes one, and its `__init__` would take longer than this
-    made.parent = parent
-    made.op = op
-    made.operands = operands[1:]
-    made.params = params
-    made.sure = sure
-    made.base = base = parent if above is None or above.base is None else above.base
-    made.creation = None if recorded else NO_GRAD
-    made.version = counter[0]
-    made.before = None
-    made.owns_grad = False
-    view._view = made
-    storage = parent._storage or storage_of(parent)
-    storage.enter(view)
-    if base._requires_grad:
-        view._requires_grad = True
-        if counter[-1] is not storage:
-            tell_of_changes(counter, storage)
+    base = parent if above is None or above.base is None else above.base
+    made = View(parent, op, operands[1:], params, sure, base, None if recorded else NO_GRAD)
+    _enter(view, parent._storage or storage_of(parent), made)
 
 
 def _enter(tensor: Tensor, storage: Storage, view: View) -> None:
+    """Make a tensor a member of a storage, and have it require grad while its base does."""
     tensor._view = view
     storage.enter(tensor)
-    if view.base is not None:
-        counter = tensor.counter()
+    base = view.base
+    if base is not None:
+        counter: list[Any] = tensor._counter or tensor.counter()
         view.version = counter[0]
-        tell_of_changes(counter, storage)
-        if view.base._requires_grad:
+        if base._requires_grad:
             tensor._requires_grad = True
+        if tensor._requires_grad and counter[-1] is not storage:
+            tell_of_changes(counter, storage)
 
 
 def record_alias(alias: Tensor, tensor: Tensor) -> None:
