@@ -15,10 +15,8 @@ from .derived.function_vmap import apply_batched
 from .derived.fused_jvp import apply_with_jvp
 from .forward_mode.tangents import propagate
 from .methods.surface import Surface
-from .mutation.orphaned_views import follow_change
 from .registry.registry import get_op, list_ops
 from .saved.saved_tensors import offer_saved_attributes
-from .storage.version_counter import follow_changes
 from .tensor.tensor import Tensor
 from .vmap import batched_call
 
@@ -33,7 +31,6 @@ def assemble() -> None:
     handlers.registered_op = applied
     handlers.batched_function = apply_batched
     handlers.forward_function = apply_with_jvp
-    follow_changes(follow_change)
     _give_methods()
     offer_saved_attributes(get_op(name) for name in list_ops())
 

@@ -16,14 +16,13 @@ from ..core.recorder import Pending
 from ..devices.serving import CPU, is_device_array
 from ..nodes.anomaly import note_origin as remember_origin
 from ..nodes.device_nodes import DeviceOpNode
-from ..nodes.inheriting_views import inherit_requires_grad
 from ..nodes.node import NO_EDGE, next_sequence
 from ..nodes.op_node import OpNode
 from ..registry.registry import Op
 from ..saved.saved_tensor_hooks import current_hooks
 from ..saved.saved_tensors import pack_op
-from ..storage.strides import reshapes_to_view
-from ..storage.views import NO_GRAD, StaleData, record_view
+from ..storage.stride_geometry import reshapes_to_view
+from ..storage.view import record_view
 from ..tensor.tensor import Tensor
 from .device_dispatch import compute_dtype, kind_of
 from .save_residuals import keep_residuals
@@ -32,30 +31,22 @@ _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _new: Any = object.__new__
 
 
-def share_memory(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> None:
-    """Make a view share the version counter of its base (CX-14), if it shares the memory."""
+def share_memory(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], recorded: bool) -> None:
+    """Make a result a view of the first operand, if it shares the memory."""
     base, out = operands[0], result._data
     data = base._data
     sure = True
     if type(out) is _ARRAY or is_device_array(out):
-        if out is not data and out.base is not data:
-            if type(data) is StaleData:
-                data = data.array
-            if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
-                return
+        if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
+            return
     elif op.name == "reshape":  # it copies what it cannot view
         viewed = reshapes_to_view(base, out.shape)
         if viewed is False:
             return
         sure = viewed is True
-    result.share_counter(base)
-    result._base = base._base if base._base is not None else base
-    result._shares_memory = base._shares_memory
-    if not state.here.grad:
-        result._made_by = NO_GRAD
-    record_view(result, op, operands, params, sure)
-    if result.grad_fn is None:
-        inherit_requires_grad(result)
+    if base._shares_memory:
+        result._shares_memory = True
+    record_view(result, op, operands, params, sure, recorded)
 
 
 def attach_node(
@@ -76,7 +67,7 @@ def attach_node(
     for number, result in enumerate(results):
         if carrying[number]:
             result._requires_grad = True
-            result.grad_fn = node
+            result._grad_fn = node
             result.output_nr = number
     here = state.here
     if here.special:
@@ -103,9 +94,11 @@ def node_of(
     wants: Any
     inputs: Any
     edge: Any
+    producer: Any
     if len(operands) == 1:
         operand = operands[0]
-        edge = operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr)
+        producer = operand._grad_fn
+        edge = operand.edge() if producer is None else (producer, operand.output_nr)
         edges = (edge,)
         wants = _WANTED
         inputs = edge[0]._metas  # who made it knows what it is: that is shared
@@ -124,7 +117,8 @@ def node_of(
                 wants.append(False)
                 inputs.append(None)
             elif operand._requires_grad:
-                edge = operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr)
+                producer = operand._grad_fn
+                edge = operand.edge() if producer is None else (producer, operand.output_nr)
                 edges.append(edge)
                 wants.append(True)
                 meta = edge[0]._metas[edge[1]]

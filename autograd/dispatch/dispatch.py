@@ -18,7 +18,7 @@ from ..core.transform_handlers import handlers
 from ..devices.serving import as_kernel_result, is_on_device
 from ..nodes.closed_session import fetch_from_closed_session
 from ..registry.registry import Op, get_op
-from ..storage.views import StaleData, current_data
+from ..storage.view import LostData
 from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
 from .backward_node import attach_node, node_of, share_memory
@@ -154,11 +154,11 @@ def _made(
     if needed and here.grad and ((dtype := out.dtype) is _FLOAT64 or dtype.kind in "fc"):
         result._requires_grad = True
         result.output_nr = 0
-        result.grad_fn = node_of(op, operands, params, datas, (result,), None)
+        result._grad_fn = node_of(op, operands, params, datas, (result,), None)
     else:
         result._requires_grad = False
     if op.view:
-        share_memory(result, op, operands, params)
+        share_memory(result, op, operands, params, here.grad)
     return result
 
 
@@ -179,15 +179,15 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
             tensors = True
             if operand._requires_grad:
                 needed = True
-            if type(operand._data) is StaleData:
-                operand._data.for_use(state.here.grad and op.differentiable, operand)
+            if type(operand._data) is LostData:
+                operand._data.refuse()
             if type(operand._data) is Pending:
                 owner = operand._data.record.recorder
                 if owner.closed:
                     fetch_from_closed_session(operand)
                 elif recorder is None:
                     recorder = owner
-            if is_on_device(current_data(operand._data)):
+            if is_on_device(operand._data):
                 on_device = True
             elif type(operand._data) is Batched:
                 batched = True
@@ -236,7 +236,7 @@ def _several(
         attach_node(op, operands, params, datas, results)
     if op.view:
         for result in results:
-            share_memory(result, op, operands, params)
+            share_memory(result, op, operands, params, state.here.grad)
     return results[0] if op.outputs == 1 else results
 
 
@@ -251,7 +251,7 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
         operands,
         params,
         compute_dtype(operands),
-        kind_of([current_data(one._data) if isinstance(one, Tensor) else one for one in operands]),
+        kind_of([one._data if isinstance(one, Tensor) else one for one in operands]),
     )
 
 

@@ -92,7 +92,8 @@ def repeat_recorded_op(here: Modes, op: Op, operands: Sequence[Any], params: tup
     node = _new(OpNode)
     if len(operands) == 1:
         operand = operands[0]
-        node._edges = (operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr),)
+        producer = operand._grad_fn
+        node._edges = (operand.edge() if producer is None else (producer, operand.output_nr),)
         node.needs_input_grad = _WANTED
     else:
         edges: list[Any] = []
@@ -102,7 +103,8 @@ def repeat_recorded_op(here: Modes, op: Op, operands: Sequence[Any], params: tup
                 edges.append(None)
                 wanted.append(False)
             elif operand._requires_grad:
-                edges.append(operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr))
+                producer = operand._grad_fn
+                edges.append(operand.edge() if producer is None else (producer, operand.output_nr))
                 wanted.append(True)
             else:
                 edges.append(NO_EDGE)
@@ -118,6 +120,6 @@ def repeat_recorded_op(here: Modes, op: Op, operands: Sequence[Any], params: tup
     node._origin = record
     result._requires_grad = True
     result.output_nr = 0
-    result.grad_fn = node
+    result._grad_fn = node
     keep_residuals(node, shared.saves, shared.gates, operands, datas, (result,))
     return result

@@ -24,10 +24,9 @@ from ..devices import Device
 from ..dispatch.device_dispatch import zeros_on
 from ..graph import GradientEdge
 from ..nodes.captured_leaves import DetachedHistory
-from ..nodes.inheriting_views import owns_grad
 from ..nodes.node import Edge, Node
 from ..registry.vjp_rules import Meta
-from ..storage.views import check_not_stale, current_data
+from ..storage.view import owns_grad
 from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 from .batched_grads import grads_of_batch
@@ -292,8 +291,6 @@ def _requested_inputs(inputs: Any, caller: str) -> tuple[TensorOrEdge, ...]:
     for index, place in enumerate(wanted):
         if isinstance(place, Tensor) and not place._requires_grad:
             raise AutogradError(f"One of the differentiated Tensors does not require grad (input {index})")
-        if isinstance(place, Tensor):
-            check_not_stale(place)
     return wanted
 
 
@@ -312,11 +309,11 @@ def _seeds(roots: Sequence[TensorOrEdge], grads: Sequence[Any], task: BackwardPa
     seeds: list[tuple[Edge, Any]] = []
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):
         if isinstance(root, Tensor):
-            check_not_stale(root)
+            node = root.grad_fn
             if not owns_grad(root):
                 raise AutogradError(f"element {index} of tensors does not require grad and does not have a grad_fn")
-            if type(root.grad_fn) is DetachedHistory:
-                raise root.grad_fn.refusal()
+            if type(node) is DetachedHistory:
+                raise node.refusal()
         shape, dtype = _meta_of(root)
         if grad is None:
             if math.prod(shape) != 1:
@@ -344,5 +341,5 @@ def _seeds(roots: Sequence[TensorOrEdge], grads: Sequence[Any], task: BackwardPa
                 )
             if grad.dtype != dtype:
                 grad = ops.to_dtype(grad, dtype)
-        seeds.append((_edge_of(root), grad if task.on_tensors else current_data(grad._data)))
+        seeds.append((_edge_of(root), grad if task.on_tensors else grad._data))
     return seeds

@@ -35,7 +35,7 @@ from ..saved.saved_slots import sort_into_slots
 from ..saved.saved_tensor_hooks import current_hooks
 from ..saved.saved_tensors import pack_function
 from ..storage.version_counter import CLOCK
-from ..storage.views import StaleData
+from ..storage.view import LostData
 from ..tensor.inference import mark_inference
 from ..tensor.tangent_levels import active_levels, carries_tangent
 from ..tensor.tensor import Tensor
@@ -136,7 +136,7 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
         if (
             holders != 2
             or type(raw) is not Tensor
-            or raw._recipe is not None
+            or raw._view is not None
             or raw._requires_grad
             or node.dirty_tensors is not None
             or node.non_differentiable is not None
@@ -155,7 +155,7 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
             node._metas = known if fits else ((data.shape, dtype),)
             if dtype is _FLOAT64 or dtype.kind in "fc":
                 raw._requires_grad = True
-                raw.grad_fn = node
+                raw._grad_fn = node
                 raw.output_nr = 0
         return raw
 
@@ -169,8 +169,8 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
     for arg in args:
         if not isinstance(arg, Tensor):
             continue
-        if type(arg._data) is StaleData:
-            return _apply_to_stale(cls, here, args, named)
+        if type(arg._data) is LostData:
+            arg._data.refuse()
         if type(arg._data) is Pending:
             owner = arg._data.record.recorder
             if owner.closed:
@@ -192,19 +192,6 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
             )
         return handlers.forward_function(cls, args, named)
     return recorder.function(cls, args, named)
-
-
-def _apply_to_stale(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Apply a Function, unrecorded, to stale tensors, which must not be differentiated any more; they stay stale."""
-    held = {arg: arg._data for arg in args if isinstance(arg, Tensor) and type(arg._data) is StaleData}
-    for arg, data in held.items():
-        arg._data = data.for_use(here.grad, arg)
-    try:
-        return _apply_specially(cls, here, args, named)
-    finally:
-        for arg, data in held.items():
-            if arg._data is data.array:
-                arg._data = data
 
 
 def apply_with_tangents(
@@ -287,12 +274,15 @@ def _forward(
         and type(arg._data) is _ARRAY
         and arg._data.flags.c_contiguous
     ):  # fast path: one tensor argument
-        edge: Any = arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr)
-        needs, targets, metas = _WANTED, (edge,), edge[0]._metas
-        if len(metas) != 1:
-            metas = (metas[edge[1]],)
+        needs, targets, metas = _WANTED, (), ()
+        if recording:
+            producer: Any = arg._grad_fn
+            edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
+            targets, metas = (edge,), edge[0]._metas
+            if len(metas) != 1:
+                metas = (metas[edge[1]],)
     else:
-        described = _described(cls, args, edges, elsewhere, laid)
+        described = _described(cls, args, recording, edges, elsewhere, laid)
         if described is None:
             return None, None, args
         args, needs, targets, metas = described
@@ -332,7 +322,12 @@ def _forward(
 
 
 def _described(
-    cls: type[Function], args: tuple[Any, ...], edges: Sequence[Edge | None] | None, elsewhere: bool, laid: bool
+    cls: type[Function],
+    args: tuple[Any, ...],
+    recording: bool,
+    edges: Sequence[Edge | None] | None,
+    elsewhere: bool,
+    laid: bool,
 ) -> tuple[tuple[Any, ...], tuple[bool, ...], tuple[Edge | None, ...], tuple[Meta | None, ...]] | None:
     """Return the arguments of forward, dense where required (H1), with their requires_grad flags, edges and specs; None
     if an array is not on the host and `elsewhere` is not set."""
@@ -358,9 +353,9 @@ def _described(
                 args = (*args[:position], arg, *args[position + 1 :])
             if arg._requires_grad:
                 needs.append(True)
-                producer: Any = arg.grad_fn
-                if producer is None and edges is not None:
-                    targets.append(NO_EDGE)  # of a leaf whose edge is given
+                producer: Any = arg._grad_fn
+                if not recording or (producer is None and edges is not None):
+                    targets.append(NO_EDGE)  # asked for by nobody, or of a leaf whose edge is given
                     metas.append((data.shape, data.dtype))
                 else:
                     edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)

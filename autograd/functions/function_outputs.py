@@ -16,11 +16,16 @@ from ..core.modes import state
 from ..devices.defined_sums import write_into
 from ..devices.serving import CPU
 from ..mutation.inplace import rebase_on_function
-from ..nodes.inheriting_views import inherit_requires_grad, owns_grad
 from ..saved.saved_slots import OUTPUT
-from ..storage.version_counter import watch
+from ..storage.view import (
+    FUNCTION,
+    function_creation,
+    owns_grad,
+    record_alias,
+    record_function_view,
+    record_output_view,
+)
 from ..storage.view_geometry import GeometricView, geometry_of
-from ..storage.views import FUNCTION, NO_GRAD, SEVERAL, record_alias, record_function_view, record_output_view
 from ..tensor.tensor import Tensor
 from .context import note_references
 
@@ -151,21 +156,20 @@ def _flowing(output: Any, marked: Args) -> bool:
 def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, several: bool) -> Tensor:
     """Return an alias of an argument that forward returned unchanged; the argument is its base (OU-09)."""
     alias = source.alias(apart=True)
-    if state.here.grad or not source._requires_grad:  # unrecorded, what requires grad is detached, and no view
-        note_view(alias, source, several)
-        record_output_view(alias, source)
-        watch(alias.counter(), alias)
-    else:
-        record_alias(alias, source)
     if flows:
         _place(alias, node, number)
+    record_unchanged(alias, source, several)
     return alias
 
 
-def note_view(tensor: Tensor, source: Tensor, several: bool) -> None:
-    """Note that a Function, of one or `several` outputs, made `tensor` as a view of `source` (OU-09, OU-11, OU-15)."""
-    tensor._base = source if source._base is None else source._base
-    tensor._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
+def record_unchanged(alias: Tensor, source: Tensor, several: bool) -> None:
+    """Record that a Function, of one or `several` outputs, returned `source` unchanged, as `alias` (OU-09)."""
+    if state.here.grad or not source._requires_grad:
+        requires_grad = alias._requires_grad  # of no derivative, it does not as its base does (OU-26)
+        record_output_view(alias, source, source if source._base is None else source._base, function_creation(several))
+        alias._requires_grad = requires_grad
+    else:  # unrecorded, what requires grad is detached, and no view
+        record_alias(alias, source)
 
 
 def _in_memory_of(given: Args, output: Tensor, args: Args) -> Tensor:
@@ -178,8 +182,7 @@ def _in_memory_of(given: Args, output: Tensor, args: Args) -> Tensor:
             if data is not None:
                 output = output.alias()
                 output._data = data
-                output._base = source if source._base is None else source._base
-                record_function_view(output, source, place, sure=True)
+                record_function_view(output, source, place, FUNCTION, sure=True)
             break
     return output
 
@@ -201,19 +204,13 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
     if is_captured(node, output):
         warn_of_captured(node._function)
     twin = output.alias()
-    if output._recipe is not None:
-        record_output_view(twin, output)
-    base = output._base
-    if base is not None:
-        note_view(twin, base, several)
-        if state.here.grad:
-            watch(twin.counter(), twin)
     if flows:
         _place(twin, node, number)
-        return twin
-    if base is not None:
-        inherit_requires_grad(twin)
-    if number in node._barren:
+    if output._base is not None:
+        record_output_view(twin, output, output._base, function_creation(several))
+    elif output._view is not None:
+        record_alias(twin, output)
+    if not flows and number in node._barren:
         node.note_end(number, twin)
     return twin
 
@@ -238,7 +235,7 @@ def warn_of_captured(function: type) -> None:
 
 def _place(tensor: Tensor, node: FunctionNode, number: int) -> None:
     tensor._requires_grad = True
-    tensor.grad_fn = node
+    tensor._grad_fn = node
     tensor.output_nr = number
 
 

@@ -18,7 +18,6 @@ from ..core.modes import state
 from ..devices.serving import CPU, as_kernel_result, device_guard, is_device_array
 from ..dispatch.device_dispatch import zeros_on
 from ..registry.vjp_rules import Meta, sum_to
-from ..storage.views import current_data
 from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 
@@ -48,7 +47,7 @@ def backward_on_arrays(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any
         given = _materialised(node, [for_user_code(g) for g in grads])
         with device_guard(held):
             result = traits.backward(node, given) if traits.boxed else traits.backward(node, *given)
-        return [None if g is None else current_data(g._data) for g in _checked(node, result, False)]
+        return [None if g is None else g._data for g in _checked(node, result, False)]
     else:
         given = _materialised(node, [for_user_code(g) for g in grads])
         result = traits.backward(node, given) if traits.boxed else traits.backward(node, *given)
@@ -59,7 +58,7 @@ def backward_on_arrays(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any
             data: Any = result._data
             if type(data) is _ARRAY and data.shape == meta[0] and data.dtype is meta[1]:
                 return (data,)
-    return [None if g is None else current_data(g._data) for g in _checked(node, result, False)]
+    return [None if g is None else g._data for g in _checked(node, result, False)]
 
 
 def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:

@@ -20,7 +20,7 @@ from ..core.modes import state
 from ..core.recorder import Pending
 from ..devices.serving import CPU, device_guard, device_of, is_on_device, ordinal_of, to_host, writable
 from ..dispatch.device_dispatch import copied
-from ..storage.views import StaleData
+from ..storage.view import LostData
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Conversions:
             if array is None:
                 raise AutogradError("this gradient is undefined: no gradient arrived")
             return array
-        if type(data) is StaleData:
-            return Tensor.made(data.for_use(False)).read()
+        if type(data) is LostData:
+            data.refuse()
         return self._beneath("read()").read() if type(data) is Batched else data
 
     def _beneath(self, how: str) -> Tensor:

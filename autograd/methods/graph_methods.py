@@ -22,14 +22,14 @@ from ..core.recorder import Data, Recorder
 from ..devices.serving import is_on_device
 from ..engine import engine
 from ..mutation.inplace import set_next_value
-from ..mutation.orphaned_views import detach_views_of_base
-from ..mutation.renewed_views import propagate_requires_grad
+from ..mutation.rebase_history import read_grad_fn
 from ..mutation.set_data import exchange_data
-from ..nodes.accumulator import AccumulateGrad
+from ..nodes.accumulator import AccumulateGrad, DiscardGrad
 from ..nodes.device_nodes import DeviceAccumulateGrad
-from ..nodes.node import Edge, prepare_hook
+from ..nodes.node import Edge, Node, prepare_hook
+from ..storage.storage import has_views
 from ..storage.version_counter import note_detached, note_requires_grad
-from ..storage.views import check_not_stale, current_data, has_views, node_of, record_alias
+from ..storage.view import has_node, owns_grad, record_alias, update_views
 from ..tensor.inference import REMEDY
 from ..tensor.tensor import Tensor
 
@@ -39,6 +39,21 @@ _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 class GraphMethods:
     """Methods of `Tensor` about its place in the graph. Each `self` is a tensor; to type checkers this is a base class
     of it."""
+
+    @property
+    def grad_fn(self: Any) -> Node | None:
+        """The node that made it, None for leaves. That of a view is made again when it is read, after a change of its
+        memory.
+
+        Raises:
+            RuntimeError: a change of its memory has ended its history (OU-12, OU-15).
+        """
+        node: Node | None = self._grad_fn
+        return node if node is not None or self._view is None else read_grad_fn(self, self._view)
+
+    @grad_fn.setter
+    def grad_fn(self: Any, node: Node | None) -> None:
+        self._grad_fn = node
 
     @property
     def requires_grad(self: Any) -> bool:
@@ -57,17 +72,20 @@ class GraphMethods:
             raise AutogradError(
                 f"Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: {REMEDY}"
             )
-        if node_of(self) is not None:
+        if has_node(self):
             raise AutogradError(
                 "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
             )
-        if self._requires_grad and not value and has_views(self):
-            detach_views_of_base(self)
         if value and not self._requires_grad and self._counter is not None:
             note_requires_grad(self._counter, self)
+        view = self._view
         self._requires_grad = bool(value)
-        if value and has_views(self):
-            propagate_requires_grad(self)
+        if view is None:
+            self._grad_fn = None  # found sooner by the ops to come
+        elif view.base is not None:
+            view.owns_grad = bool(value)
+            self._requires_grad = view.owns_grad or view.base._requires_grad
+        update_views(self)
 
     def requires_grad_(self: Any, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return the tensor.
@@ -76,14 +94,17 @@ class GraphMethods:
             RuntimeError: inside a function that is being transformed (FT-07).
         """
         self._refuse_in_transform("requires_grad_")
-        if node_of(self) is None or not requires_grad:
+        if not has_node(self) or not requires_grad:
             self.requires_grad = requires_grad
         return self
 
     def edge(self: Any) -> Edge:
         """Return the edge along which its gradient flows: to its producer, or its accumulator."""
-        if self.grad_fn is not None:
-            return self.grad_fn, self.output_nr
+        node = self._grad_fn if self._view is None else self.grad_fn
+        if node is not None:
+            return node, self.output_nr
+        if self._view is not None and not owns_grad(self):
+            return DiscardGrad(self), 0
         accumulator = None if self._accumulator is None else self._accumulator()
         if accumulator is None:
             accumulator = AccumulateGrad(self) if type(self._data) is _ARRAY else accumulator_of(self)
@@ -104,7 +125,6 @@ class GraphMethods:
         """
         if not self._requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
-        check_not_stale(self)
         return RemovableHandle(self.hooks_of_gradient(), prepare_hook(hook, "tensor", client))
 
     def backward(
@@ -127,18 +147,17 @@ class GraphMethods:
             raise AutogradError("Can't detach views in-place. Use detach() instead")
         if self.grad_fn is not None and self._counter is not None:
             note_detached(self._counter, self.grad_fn, self.output_nr)
-        if has_views(self):
-            detach_views_of_base(self)
-        self.grad_fn = None
+        self._grad_fn = None
         self.output_nr = 0
         self._requires_grad = False
+        update_views(self)
         self._tangents = None
         return self
 
     @property
     def data(self: Any) -> Tensor:
         """A tensor of the same memory, with a version counter of its own."""
-        other = Tensor.made(current_data(self._data))
+        other = Tensor.made(self._data)
         if type(self._data) is not Batched:
             record_alias(other, self)
         return other
@@ -153,7 +172,7 @@ class GraphMethods:
 
     def _next_value(self: Any, data: Data, recorder: Recorder) -> None:
         """Set a stored gradient's next value in a session, also for tensors that share its memory."""
-        if self._recipe is None and self._views is None:
+        if self._view is None and not has_views(self):
             recorder.write(self, "_data", data)
         else:
             set_next_value(self, data, recorder)
@@ -161,6 +180,6 @@ class GraphMethods:
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
     """Return a new accumulator for a leaf that is on another device or pending."""
-    if is_on_device(current_data(innermost_data(tensor._data))):
+    if is_on_device(innermost_data(tensor._data)):
         return DeviceAccumulateGrad(tensor)
     return AccumulateGrad(tensor)

@@ -2,7 +2,7 @@
 
 The value is computed out of place. Eagerly it is then written into the tensor's memory; in a session, where values are
 immutable, the tensor and all that share its memory get a next version (functionalisation). The version counter moves in
-either case. If gradient flows, the tensor takes the result's place in the graph, and its views are regenerated from it.
+either case. If gradient flows, the tensor takes the result's place in the graph (`rebase_history.py`).
 """
 
 from __future__ import annotations
@@ -22,32 +22,18 @@ from ..devices.serving import device_guard, needs_device_guard, writable
 from ..nodes.device_nodes import DeviceOpNode, OnDevice
 from ..nodes.node import Node
 from ..nodes.op_node import OpNode
-from ..storage.strides import note_strides
+from ..storage.storage import owner_of, parent_of, views_of
+from ..storage.stride_geometry import note_strides
 from ..storage.version_counter import bump, note_exchanged
+from ..storage.view import UNKNOWN, LostData, View, check_rebase, creation_meta
 from ..storage.view_geometry import GeometricView
-from ..storage.views import (
-    RETURNED,
-    UNKNOWN,
-    Recipe,
-    StaleData,
-    check_rebase,
-    creation_meta,
-    current_data,
-    has_views,
-    is_lost,
-    node_of,
-    owner_of,
-    parent_of,
-    views_of,
-)
 from ..tensor.inference import check_change
 from ..vmap import whole_batch_change
 from . import inplace_tangents
-from .copy_slices import CopySlices, EmptyView, ViewChange
+from .copy_slices import CopySlices, ViewChange
 from .overlap import check_partial
-from .renewed_views import mark_read, rebase_history, regenerate_grad_fn
+from .rebase_history import rebase_history
 from .set_data import exchange_converted, held_by
-from .stale_views import mark_stale
 from .view_replay import check_sure, is_sure, replay_view, write_through_view
 
 if TYPE_CHECKING:
@@ -93,10 +79,9 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
         _check_writeable(tensor)
     if flows:
         _keep_old_value(result.grad_fn, tensor, _copy if recorder is None else _itself)
-    _announce(tensor)
+    _announce(tensor, flows)
     if recorder is None and not flows:
         _write(tensor, result)
-        _renew_places(tensor)
         return tensor
     values = _back_to_owner(tensor, result, recorder is not None)
     if recorder is None:
@@ -106,13 +91,13 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
         _rebind(recorder, tensor, owner, value._data)
     if flows:
         _rebase_base(values)
-    regenerate_views(tensor, recorder, flows)
     if recorder is not None:
+        _update_views(tensor, recorder)
         bump(tensor.counter())
     if flows:
         _keep_new_value(result, tensor, recorder is None)
         if tensor._base is not None and not isinstance(result.grad_fn, CopySlices):  # a part is a view of its own
-            mark_read(tensor)
+            _ = tensor.grad_fn
     return tensor
 
 
@@ -129,15 +114,14 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     else:
         _check_leaf(tensor)
         _check_writeable(tensor)
-        _announce(tensor)
-        data = current_data(tensor._data)
+        _announce(tensor, False)
+        data = tensor._data
         if needs_device_guard(data):
             with device_guard(data):
                 ops.write_item(data, index, value)
         else:
             ops.write_item(data, index, value)
         bump(tensor.counter())
-        _renew_places(tensor)
 
 
 def _with_item(old: Tensor, index: Any, value: Any) -> Tensor:
@@ -191,10 +175,11 @@ def rebase_on_function(
             )
         _check_leaf(tensor)
         check_rebase(tensor)
+    if tensor._storage is not None and (node is not None or tensor._requires_grad):
+        _warn_of_hooks(tensor)
     if recorder is None:
         bump(tensor.counter())
         if node is None:
-            _renew_places(tensor)
             return
     data = tensor._data if value is None else value
     values = _back_to_owner(tensor, tensor.made(data, node, number), recorder is not None)
@@ -210,11 +195,11 @@ def rebase_on_function(
                 tensor._grad = None
             else:
                 recorder.write(tensor, "_grad", None)
-    regenerate_views(tensor, recorder, node is not None)
     if recorder is not None:
+        _update_views(tensor, recorder)
         bump(tensor.counter())
     if node is not None and tensor._base is not None:
-        mark_read(tensor)
+        _ = tensor.grad_fn
 
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
@@ -238,16 +223,13 @@ def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
 def _check_leaf(tensor: Tensor) -> None:
     """Check that a tensor's place in the graph may be taken by a changed value."""
     check_change(tensor)
-    if state.here.grad and tensor._requires_grad and tensor.grad_fn is None and tensor._made_by is None:
+    view = tensor._view
+    if not state.here.grad or (view is not None and view.creation is not None):
+        return
+    if tensor._requires_grad and tensor.grad_fn is None:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
     base = tensor._base
-    if (
-        state.here.grad
-        and base is not None
-        and tensor._made_by is None
-        and base.grad_fn is None
-        and (base._requires_grad or tensor._requires_grad)
-    ):
+    if base is not None and base.grad_fn is None and (base._requires_grad or tensor._requires_grad):
         raise AutogradError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
@@ -259,7 +241,7 @@ def _write(tensor: Tensor, result: Tensor) -> None:
         value, new = whole_batch_change(tensor, result)
         in_place(value, lambda old: new)
     elif 0 not in tensor.shape:
-        write_into(current_data(tensor._data), current_data(result._data))
+        write_into(tensor._data, result._data)
     if counter[0] == before:  # what is under a batch counts its own change, with the same counter
         bump(counter)
 
@@ -268,8 +250,11 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _announce(tensor: Tensor) -> None:
-    """Tell the saved-tensor hooks in force that a tensor is going to be changed in place."""
+def _announce(tensor: Tensor, flows: bool) -> None:
+    """Tell the saved-tensor hooks in force that a tensor is going to be changed in place, and the user where hooks of
+    its views will not be called any more."""
+    if tensor._storage is not None and (flows or tensor._requires_grad):
+        _warn_of_hooks(tensor)
     for hooks in state.here.saving:
         if hooks.about_to_change is not None:
             hooks.about_to_change(tensor)
@@ -281,7 +266,7 @@ def _check_writeable(tensor: Tensor) -> None:
             "a gradient that backward or a hook is given must not be changed in place, since others read it too: work "
             "on a copy (grad.clone()), or return a new tensor"
         )
-    data = current_data(tensor._data)
+    data = tensor._data
     if type(data) is not Batched and not writable(data) and 0 not in tensor.shape:
         raise AutogradError(
             "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
@@ -349,7 +334,7 @@ def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> N
     recorder.write(tensor, "_data", data)
     if counter is not None and counter is not changed._counter:
         for old in before:
-            note_exchanged(counter, old, tensor.made(current_data(data)), written=True)
+            note_exchanged(counter, old, tensor.made(data), written=True)
         exchange_converted(tensor, written=True)
 
 
@@ -358,7 +343,7 @@ def set_next_value(tensor: Tensor, data: Any, recorder: Recorder) -> None:
     gradient flows."""
     owner, value = _back_to_owner(tensor, tensor.made(data), True)[-1]
     _rebind(recorder, tensor, owner, value._data)
-    regenerate_views(tensor, recorder, False)
+    _update_views(tensor, recorder)
 
 
 def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
@@ -390,66 +375,40 @@ def _become(result: Tensor, on_host: type[OpNode], on_device: type[OpNode]) -> N
         node.__class__ = on_device
 
 
-def _warn_of_hooks(view: Tensor) -> None:
-    """Say that hooks of a view stay with the value that it had before its base was changed (HK-11)."""
-    node = node_of(view)
-    hooks = node and node._tensor_hooks
-    if hooks and hooks.get(view.output_nr):
-        warnings.warn(
-            "the base of a view with hooks is being changed in place: they stay with the view's old value, and are not "
-            "called for gradients of the new one; register them again after the change",
-            UserWarning,
-            stacklevel=5,
-        )
+def _warn_of_hooks(changed: Tensor) -> None:
+    """Say that hooks of views stay with the values that these had before their base was changed (HK-11)."""
+    root = changed if changed._base is None else changed._base
+    for view in views_of(root):
+        node = view._grad_fn
+        hooks = node and node._tensor_hooks
+        if hooks and hooks.get(view.output_nr) and view._base is root and creation_meta(view) is None:
+            warnings.warn(
+                "the base of a view with hooks is being changed in place: they stay with the view's old value, and are "
+                "not called for gradients of the new one; register them again after the change",
+                UserWarning,
+                stacklevel=5,
+            )
 
 
-def _is_functions(recipe: Recipe) -> bool:
+def _update_views(changed: Tensor, recorder: Recorder) -> None:
+    """Give the living views of changed memory their next values in a session, by replays of the views."""
+    before, state.here.grad = state.here.grad, False
+    try:
+        for tensor in views_of(changed):
+            view, parent = tensor._view, parent_of(tensor)
+            if view is None or parent is None:
+                continue
+            if type(parent._data) is LostData or (_is_functions(view) and not is_sure(tensor)):
+                data: Any = LostData(tensor)
+            else:
+                if not view.sure:
+                    check_sure(tensor)
+                data = replay_view(tensor, parent)._data
+            _rebind(recorder, changed, tensor, data)
+    finally:
+        state.here.grad = before
+
+
+def _is_functions(view: View) -> bool:
     """Tell whether a Function made a view on a worker, and may have copied: who changes its memory need not care."""
-    return recipe[0] is UNKNOWN or type(recipe[0]) is GeometricView
-
-
-def _renew_places(changed: Tensor) -> None:
-    """Give the living views of changed memory new places in the graph where no gradient flows by the change: hooks that
-    they get from now on are not called for what was made of them before (HK-11)."""
-    root = changed if changed._base is None else changed._base
-    if root._requires_grad and has_views(root):
-        regenerate_views(changed, None, False)
-
-
-def _apart(parent: Tensor) -> Tensor:
-    """Return the parent from which a view is replayed, itself replayed from the base so that no views share nodes."""
-    above = parent_of(parent)
-    return parent if above is None or parent._base is None else replay_view(parent, _apart(above))
-
-
-def regenerate_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
-    """Replay the living views of the changed memory, for their values in a session and their nodes in the graph."""
-    root = changed if changed._base is None else changed._base
-    before = state.here.grad
-    for view in views_of(owner_of(changed)):
-        recipe, parent = view._recipe, parent_of(view)
-        if recipe is None or parent is None:
-            continue
-        maker = creation_meta(view)
-        ends = maker in RETURNED or (maker is not None and view._requires_grad)
-        related = (flows or root._requires_grad) and view._base is root and maker is None
-        if recorder is None and not related:
-            continue
-        if recorder is not None and (is_lost(parent) or (_is_functions(recipe) and not is_sure(view))):
-            _rebind(recorder, changed, view, mark_stale(view, lost=True))
-            continue
-        if not recipe[5]:
-            check_sure(view)
-        state.here.grad = related
-        try:
-            renewed = replay_view(view, _apart(parent) if related else parent)
-        finally:
-            state.here.grad = before
-        if recorder is not None:
-            ended = type(view._data) is StaleData or (ends and view._counter is changed._counter)
-            _rebind(recorder, changed, view, mark_stale(view, renewed._data) if ended else renewed._data)
-        if related and renewed._requires_grad:
-            _warn_of_hooks(view)
-            if type(renewed.grad_fn) is OpNode and 0 in renewed.shape:
-                renewed.grad_fn.__class__ = EmptyView
-            regenerate_grad_fn(view, renewed)
+    return view.op is UNKNOWN or type(view.op) is GeometricView

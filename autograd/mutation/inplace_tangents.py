@@ -10,7 +10,8 @@ from typing import Any
 
 from .. import ops
 from ..core.modes import state
-from ..storage.views import UNKNOWN, parent_of, views_of
+from ..storage.storage import parent_of, views_of
+from ..storage.view import UNKNOWN
 from ..tensor.tangent_levels import TangentLevel, active_levels
 from ..tensor.tensor import Tensor
 from .view_replay import replay_view
@@ -59,10 +60,10 @@ def begin(level: TangentLevel, changed: Tensor) -> None:
     root = changed if changed._base is None else changed._base
     zeros = ops.zeros_as(root)
     level.carry(root, ops.clone(zeros.detach()))
-    for view in views_of(root):
-        recipe, parent = view._recipe, parent_of(view)
-        if recipe is None or recipe[0] in (None, UNKNOWN) or parent is None or level.of(view) is not None:
+    for tensor in views_of(root):
+        view, parent = tensor._view, parent_of(tensor)
+        if view is None or view.op in (None, UNKNOWN) or parent is None or level.of(tensor) is not None:
             continue  # an alias without history has no tangent; a dual has its own
         above = level.of(parent)
-        if above is not None and view._base is root:
-            level.carry(view, replay_view(view, above))
+        if above is not None and view.base is root:
+            level.carry(tensor, replay_view(tensor, above))

@@ -1,6 +1,6 @@
 """Overlap check: whether an operand of an in-place change shares part of the memory that is written (EN-30).
 
-It is PyTorch's test on start, shape and strides, which `storage/memory_layout.py` computes. Dense tensors overlap if
+It is PyTorch's test on start, shape and strides, which `storage/stride_geometry.py` computes. Dense tensors overlap if
 their memory does, and fully if start, end and strides are equal; tensors with gaps are never reported.
 """
 
@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 
 from ..devices.serving import is_device_array, same_memory
 from ..ops.indexing.indexing import is_whole, take_apart
-from ..storage.memory_layout import expand_layout, layouts_of, select_axes, slice_layout
+from ..storage.stride_geometry import expand_layout, layouts_of, select_axes, slice_layout
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor

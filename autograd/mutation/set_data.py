@@ -20,10 +20,9 @@ from ..core.recorder import Pending
 from ..devices.serving import is_device_array
 from ..dispatch.operand_conversion import remember_converted
 from ..nodes.node import NO_EDGE
-from ..storage.version_counter import note_exchanged, watch
-from ..storage.views import RETURNED, StaleData, current_data, leave_memory, owner_of, record_alias, views_of
+from ..storage.version_counter import note_exchanged
+from ..storage.view import leave_storage, record_alias
 from ..tensor.tensor import Tensor
-from .stale_views import mark_stale
 
 
 def exchange_data(tensor: Tensor, value: Tensor) -> None:
@@ -42,23 +41,18 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
     if recorder is None and type(tensor._data) is Pending:
         recorder = tensor._data.record.recorder
     if recorder is not None:
-        for view in views_of(owner_of(tensor)):  # to be told of changes by what counts with them, and is theirs no more
-            if view is not tensor and view._counter is tensor._counter is not None and view._made_by in RETURNED:
-                watch(tensor.counter(), view)
-        leave_memory(tensor)
-        recorder.write(tensor, "_data", current_data(value._data))
+        leave_storage(tensor)
+        recorder.write(tensor, "_data", value._data)
         record_alias(tensor, value)
-    elif type(tensor._data) is StaleData:
-        tensor._data = mark_stale(tensor, current_data(value._data))
     else:
-        data = current_data(value._data)
-        leave_memory(tensor)
+        data = value._data
+        leave_storage(tensor)
         tensor._data = data.view() if type(data) is np.ndarray or is_device_array(data) else data
         tensor._snapshot = None
         if type(data) is not Batched:
             record_alias(tensor, value)
     if tensor._counter is not None:
-        holder = Tensor.made(current_data(tensor._data))
+        holder = Tensor.made(tensor._data)
         if recorder is not None:
             holder._counter = tensor._counter
             record_alias(holder, value)
@@ -69,7 +63,7 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
 
 def held_by(tensor: Tensor) -> list[Any]:
     """Return what nodes that have saved a tensor, as it is now, may hold of it."""
-    data = current_data(tensor._data)
+    data = tensor._data
     return [data] if tensor._snapshot is None else [data, tensor._snapshot[2]]
 
 

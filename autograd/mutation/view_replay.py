@@ -1,6 +1,6 @@
-"""View replay: views made again from their recipes, and values of views written through to their parents.
+"""View replay: views made again from their ops, and values of views written through to their parents.
 
-It computes values only. `inplace.py` decides when a view is replayed, `renewed_views.py` which node it then has.
+It computes values only. `inplace.py` decides when a view is replayed; which node it then has, `rebase_history.py`.
 """
 
 from __future__ import annotations
@@ -15,33 +15,32 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..dispatch.dispatch import call
-from ..storage.strides import reshapes_to_view, strides_of
+from ..storage.stride_geometry import reshapes_to_view, strides_of
+from ..storage.view import UNKNOWN
 from ..storage.view_geometry import GeometricView, Shape
-from ..storage.views import UNKNOWN
 from ..tensor.tensor import Tensor
 
 
-def replay_view(view: Tensor, parent: Tensor) -> Tensor:
-    """Return the view that the recipe of `view` gives for the present value of its parent."""
-    assert view._recipe is not None
-    op, _, _, rest, params, _ = view._recipe
-    if type(op) is GeometricView:
-        return replay_geometry(op, parent)
-    return parent.alias() if op is None else call(op, (parent, *rest), params)
+def replay_view(tensor: Tensor, parent: Tensor) -> Tensor:
+    """Return the same view of the present value of its parent."""
+    view: Any = tensor._view
+    if type(view.op) is GeometricView:
+        return replay_geometry(view.op, parent)
+    return parent.alias() if view.op is None else call(view.op, (parent, *view.operands), view.params)
 
 
-def write_through_view(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
+def write_through_view(tensor: Tensor, parent: Tensor, value: Tensor) -> Tensor:
     """Return the value that the parent of a view has once the view has `value`.
 
     Raises:
         RuntimeError: the kind of view cannot be written through.
     """
-    assert view._recipe is not None
-    op, _, _, rest, params, sure = view._recipe
+    view: Any = tensor._view
+    op = view.op
     if op is None:
         return value
-    if not sure:
-        check_sure(view)
+    if not view.sure:
+        check_sure(tensor)
     if type(op) is GeometricView:
         return write_through_geometry(op, parent, value)
     writer = _WRITERS.get(op.name)
@@ -50,43 +49,41 @@ def write_through_view(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
             f"a view made by '{op.name}' cannot be changed in place here: clone it first, or use the out-of-place "
             "operation"
         )
-    return writer(parent, value, rest, params)
+    return writer(parent, value, view.operands, view.params)
 
 
-def is_sure(view: Tensor) -> bool:
+def is_sure(tensor: Tensor) -> bool:
     """Tell whether a view shares the memory of its parent for certain; waits for its value, if that tells."""
-    assert view._recipe is not None
-    op, parent = view._recipe[:2]
-    if view._recipe[5]:
+    view: Any = tensor._view
+    if view.sure:
         return True
-    if op is None or op is UNKNOWN:
+    if view.op is None or view.op is UNKNOWN:
         return False
-    if parent.numel() > 1:  # else it lies in one way only
+    if view.parent.numel() > 1:  # else it lies in one way only
         shares = (
-            strides_of(view, wait=True)
-            if type(op) is GeometricView
-            else reshapes_to_view(parent, view.shape, wait=True)
+            strides_of(tensor, wait=True)
+            if type(view.op) is GeometricView
+            else reshapes_to_view(view.parent, tensor.shape, wait=True)
         )
         if shares is None or shares is False:
             return False
-    view._recipe = (*view._recipe[:5], True)
+    view.sure = True
     return True
 
 
-def check_sure(view: Tensor) -> None:
+def check_sure(tensor: Tensor) -> None:
     """Check that a view shares the memory that is being changed in place; waits for its value, if that tells.
 
     Raises:
         AutogradError: it may be a copy.
     """
-    assert view._recipe is not None
-    if is_sure(view):
+    if is_sure(tensor):
         return
-    op = view._recipe[0]
+    view: Any = tensor._view
     raise AutogradError(
-        f"in a session it is not known whether a result of '{'detach' if op is None else op.name}' (shape "
-        f"{list(view.shape)}) shares the memory that is being changed in place: clone it, let it go before the change, "
-        "or use the out-of-place operation"
+        f"in a session it is not known whether a result of '{'detach' if view.op is None else view.op.name}' (shape "
+        f"{list(tensor.shape)}) shares the memory that is being changed in place: clone it, let it go before the "
+        "change, or use the out-of-place operation"
     )
 
 
@@ -135,52 +132,16 @@ def _through_expand(parent: Any, value: Any, rest: Sequence[Any], params: tuple[
     return _through_reshape(parent, value, rest, params)
 
 
-def _through_transpose(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.transpose(value, *params)
-
-
-def _through_permute(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.permute(value, [int(axis) for axis in np.argsort(params[0])])
-
-
-def _through_getitem(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.put_region(parent, value, rest[0])
-
-
-def _through_diagonal(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.put_diagonal(parent, value, *params)
-
-
-def _through_unfold(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.put_windows(parent, value, *params)
-
-
-def _through_as_strided(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.put_placed(parent, value, *params)
-
-
-def _through_view_dtype(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.view_dtype(value, parent.dtype)
-
-
-def _through_real(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.complex(value, parent.imag)
-
-
-def _through_imag(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return ops.complex(parent.real, value)
-
-
 _WRITERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("reshape", "view", "squeeze", "unsqueeze"), _through_reshape),
     "expand": _through_expand,
-    "transpose": _through_transpose,
-    "permute": _through_permute,
-    "getitem": _through_getitem,
-    "diagonal": _through_diagonal,
-    "unfold": _through_unfold,
-    "as_strided": _through_as_strided,
-    "view_dtype": _through_view_dtype,
-    "real": _through_real,
-    "imag": _through_imag,
+    "transpose": lambda parent, value, rest, params: ops.transpose(value, *params),
+    "permute": lambda parent, value, rest, params: ops.permute(value, [int(axis) for axis in np.argsort(params[0])]),
+    "getitem": lambda parent, value, rest, params: ops.put_region(parent, value, rest[0]),
+    "diagonal": lambda parent, value, rest, params: ops.put_diagonal(parent, value, *params),
+    "unfold": lambda parent, value, rest, params: ops.put_windows(parent, value, *params),
+    "as_strided": lambda parent, value, rest, params: ops.put_placed(parent, value, *params),
+    "view_dtype": lambda parent, value, rest, params: ops.view_dtype(value, parent.dtype),
+    "real": lambda parent, value, rest, params: ops.complex(value, parent.imag),
+    "imag": lambda parent, value, rest, params: ops.complex(parent.real, value),
 }

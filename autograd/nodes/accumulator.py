@@ -38,7 +38,7 @@ class AccumulateGrad(Node):
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         (grad,) = grads
         variable = self.variable
-        if grad is not None and variable.grad_fn is not None:
+        if grad is not None and variable._grad_fn is not None:
             raise AutogradError(
                 f"leaf variable has been moved into the graph interior: a tensor of shape {list(variable.shape)} was a "
                 "leaf when it was used, and was changed in place since; use the out-of-place operation"
@@ -59,6 +59,15 @@ class AccumulateGrad(Node):
     def __call__(self, *grads: Tensor | None) -> Any:
         """Add a gradient to the leaf's `.grad`, as at the end of a pass."""
         return call_node(self, grads)
+
+
+class DiscardGrad(AccumulateGrad):
+    """The accumulator of a view that has no node, and requires grad only as its base does: it discards the gradient."""
+
+    _reached = False
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        return ()
 
 
 def leads_to_producer(edge: Edge | None) -> bool:

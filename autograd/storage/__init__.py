@@ -1,4 +1,4 @@
-"""Memory shared by tensors: version counters, views and their geometry, strides.
+"""Memory shared by tensors: storages, views and their geometry, strides, version counters.
 
 Stands below the tensor; changes in place are in `mutation`.
 """

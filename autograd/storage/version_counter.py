@@ -1,36 +1,24 @@
 """Version counters: counts of in-place changes of memory, and errors for saved values that were changed (CX-13).
 
 A tensor shares its counter with views and aliases. Nodes save the counter with a value and compare the version when
-they run. A counter is a list of the version, the clock at the last change, and, if there are any, the views whose place
-in the graph a change ends. Rare events (detached or exchanged data) are kept in the version itself, at no cost where
+they run. A counter is a list of the version, the clock at the last change, and the storages, if there are any, in which
+there are views with history. Rare events (detached or exchanged data) are kept in the version itself, at no cost where
 counters are made and compared.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..core.recorder import Data
     from ..nodes.node import Edge, Node
     from ..tensor.tensor import Tensor
+    from .storage import Storage
 
 CLOCK = [0]
 """The number of in-place changes in this process: while it is equal, nothing was changed."""
-
-SWEEP_AT = 16
-"""Entries of a list of views at which dead ones are dropped from it."""
-
-
-_followers: list[Callable[[Sequence[Tensor]], None]] = []
-"""What is called with the living views that watch a memory when that is changed."""
-
-
-def follow_changes(follower: Callable[[Sequence[Tensor]], None]) -> None:
-    """Let `follower` be called with the living views that watch a memory when that is changed."""
-    _followers.append(follower)
 
 
 def new_counter() -> list[int]:
@@ -39,30 +27,20 @@ def new_counter() -> list[int]:
 
 
 def bump(counter: list[int]) -> None:
-    """Count an in-place change, and notify the followers of the views that watch the memory."""
+    """Count an in-place change, which ends the place in the graph of the views that watch for it."""
     CLOCK[0] += 1
     counter[0] += 1
     counter[1] = CLOCK[0]
     if len(counter) > 2:
-        watching: list[weakref.ref[Tensor]] = counter.pop()  # type: ignore[assignment]
-        views = [view for view in (entry() for entry in watching) if view is not None]
-        for follow in _followers:
-            follow(views)
+        storages: list[Storage] = counter[2:]  # type: ignore[assignment]
+        for storage in storages:
+            storage.expire_nodes(counter)
 
 
-def watch(counter: list[Any], view: Tensor) -> None:
-    """Have the next change of the memory reported for a view: it becomes stale (OU-12) or is detached."""
-    if len(counter) == 2:
-        counter.append([])
-    watching: list[weakref.ref[Tensor]] = counter[2]
-    add_view(watching, weakref.ref(view))
-
-
-def add_view(entries: list[weakref.ref[Tensor]], entry: weakref.ref[Tensor]) -> None:
-    """Add to a list of views, and drop the dead ones from it now and then."""
-    if len(entries) >= SWEEP_AT and not len(entries) & (len(entries) - 1):  # a power of two: linear in all
-        entries[:] = [known for known in entries if known() is not None]
-    entries.append(entry)
+def tell_of_changes(counter: list[Any], storage: Storage) -> None:
+    """Let changes that a counter counts end the place in the graph of the views in a storage."""
+    if storage not in counter:
+        counter.append(storage)
 
 
 class AnnotatedVersion(int):

@@ -25,7 +25,7 @@ from ..devices.defined_sums import add_gradient_in_place
 from ..devices.serving import is_device_array
 from ..registry.vjp_rules import quiet
 from ..storage.version_counter import bump, new_counter
-from ..storage.views import check_not_stale, current_data, node_of, record_alias
+from ..storage.view import has_node, record_alias
 from .inference import refuse_saving
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ..nodes.accumulator import AccumulateGrad
     from ..nodes.current_pass import ExecutionEngine
     from ..nodes.node import Node
-    from ..storage.views import Recipe
+    from ..storage.storage import Storage
+    from ..storage.view import View
     from .tangent_levels import Tangents
 else:
     Surface = object
@@ -64,24 +65,18 @@ class Tensor(Surface):
     _data: Data
     _requires_grad: bool = False
     _grad: Tensor | None = None
-    grad_fn: Node | None = None
+    _grad_fn: Node | None = None
+    """What made it; of a view None, too, once that has ended by a change of its memory: `grad_fn` makes the next."""
     output_nr: int = 0
     _counter: list[int] | None = None
     _inference: list[int] | None = None
     """The counter of a tensor made in inference mode; the other one is then None."""
-    _base: Tensor | None = None
-    _recipe: Recipe | None = None
-    """How it was made, if it shares another tensor's memory."""
-    _shadow: weakref.ref[Tensor] | None = None
-    """What its aliases without history hang on."""
-    _since: int | None = None
-    """Of a view that no node made, the version of its memory at that time."""
-    _made_by: str | None = None
-    """Of a view whose history must not be rewritten, what made it: see `views.FUNCTION`."""
+    _storage: Storage | None = None
+    """The memory that it shares with others; None as long as it was never shared."""
+    _view: View | None = None
+    """How it shows that memory, if it is no owner of it; of a view with history, its place in the graph, too."""
     _frozen: bool = False
     """A gradient that user code is shown: not to be written to (BW-15)."""
-    _views: list[weakref.ref[Tensor]] | None = None
-    """Whatever shares its memory, if that is its own."""
     _tangents: Tangents | None = None
     """Its tangents in forward mode, by level."""
     _hooks: HookDict | None = None
@@ -94,8 +89,6 @@ class Tensor(Surface):
     """The array may be written through another name: sessions must not remember what they were sent of it."""
     _converted: Sequence[weakref.ref[Any]] | None = None
     """What nodes may have saved of it in another dtype."""
-    _strides: tuple[int, ...] | None = None
-    """In a session, those that it had before it was changed in place; () where they were not known."""
     _order: tuple[int, ...] | None = None
     _snapshot: tuple[Recorder, int, Pending] | None = None
     """What a session was sent of this leaf, and at which version."""
@@ -122,7 +115,7 @@ class Tensor(Surface):
         self = _new(Tensor)
         self._data = data
         if grad_fn is not None:
-            self.grad_fn = grad_fn
+            self._grad_fn = grad_fn
             self.output_nr = output_nr
             self._requires_grad = True
         else:
@@ -136,7 +129,7 @@ class Tensor(Surface):
             apart: of an array of its own, by which nodes tell which of the two they have saved (CX-14).
         """
         other = object.__new__(Tensor)
-        data = current_data(self._data)
+        data = self._data
         other._data = data.view() if apart and type(data) is np.ndarray else data
         if self._inference is None:
             other._counter = self._counter or self.counter()
@@ -168,12 +161,16 @@ class Tensor(Surface):
     @property
     def device(self) -> Device:
         """The device that holds the data."""
-        return device_of(current_data(innermost_data(self._data)))
+        return device_of(innermost_data(self._data))
 
     @property
     def is_leaf(self) -> bool:
         """Whether no node made it."""
         return self.grad_fn is None
+
+    @property
+    def _base(self) -> Tensor | None:
+        return None if self._view is None else self._view.base
 
     def counter(self) -> list[int]:
         """Return the version counter, shared by all tensors over this memory."""
@@ -246,7 +243,7 @@ class Tensor(Surface):
             else:
                 grad._data.defined = False
                 self._grad = grad = None
-        if grad is None and not self._retains_grad and node_of(self) is not None:
+        if grad is None and not self._retains_grad and has_node(self):
             warnings.warn(
                 "the .grad attribute of a tensor that is not a leaf is read; it is not populated during backward(). "
                 "Use .retain_grad() on the tensor to have it populated, or read the .grad of the leaf that was meant",
@@ -338,7 +335,6 @@ class Tensor(Surface):
         self._refuse_in_transform("retain_grad")
         if not self._requires_grad:
             raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
-        check_not_stale(self)
         if self.grad_fn is None or self._retains_grad:
             return
         self._retains_grad = True

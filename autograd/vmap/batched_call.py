@@ -18,7 +18,7 @@ from ..dispatch.backward_node import attach_node
 from ..dispatch.device_dispatch import zeros_on
 from ..dispatch.dispatch import call
 from ..registry.registry import Op
-from ..storage.views import owner_of, record_view
+from ..storage.view import record_view
 from ..tensor.tensor import Tensor
 from .batching_rules import KEEPS_DIM, BatchedOpCall, rules
 
@@ -46,10 +46,10 @@ def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], neede
     assert level is not None
     outs, dim = _outputs(op, operands, params, level)
     results = tuple([batched(out, dim, level) for out in outs])
-    if op.view:
-        _share(results[0], op, operands, params, level)
     if needed and state.here.grad:
         attach_node(op, operands, params, [o._data if isinstance(o, Tensor) else o for o in operands], results)
+    if op.view:
+        _share(results[0], op, operands, params, level)
     return results[0] if op.outputs == 1 else results
 
 
@@ -57,9 +57,8 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     """Make a result a view of the first operand if it is one for all examples, so that changes in place reach it."""
     base = operands[0]
     source, made = unwrap_batched(base, level)[0], unwrap_batched(result, level)[0]
-    if made._recipe is not None and owner_of(made) is owner_of(source):
-        result._base = base._base if base._base is not None else base
-        record_view(result, op, operands, params, made._recipe[5])
+    if made._view is not None and made._storage is source._storage:
+        record_view(result, op, operands, params, made._view.sure, state.here.grad)
 
 
 def whole_batch_change(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:

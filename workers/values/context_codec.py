@@ -17,9 +17,9 @@ from raygrad.autograd.derived.function_with_saved_hooks import unpack_of
 from raygrad.autograd.devices.backends.device import Device
 from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.function import Function, FunctionNode
-from raygrad.autograd.nodes.inheriting_views import owns_grad
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, SavedSlot
 from raygrad.autograd.saved.saved_tensor_hooks import PackedSavedTensor
+from raygrad.autograd.storage.view import owns_grad
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob

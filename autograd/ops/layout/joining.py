@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...dispatch.dispatch import call
 from ...registry.define_op import axis_of, contiguous, define, sizes_of
-from ...storage.views import mark_multiple_views
+from ...storage.view import mark_multiple_views
 from .shape import dense_copy, expand, reshape, unsqueeze
 
 PUBLIC = """

@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ...devices.serving import is_device_array
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, axes_of, axis_of, broadcast_shape, define, infer_same, row_by_row
-from ...storage.strides import is_contiguous
+from ...storage.stride_geometry import is_contiguous
 from ...tensor.tensor import Tensor
 
 PUBLIC = """

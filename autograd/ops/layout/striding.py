@@ -19,8 +19,7 @@ from ...core.array_layout import overlaps_itself
 from ...core.batched_data import Batched
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, define, infer_same, infer_shaped, sizes_of, space_of
-from ...storage.memory_layout import layout_in_memory
-from ...storage.strides import strides_of
+from ...storage.stride_geometry import layout_in_memory, strides_of
 from ...storage.view_geometry import WRITTEN_TWICE, GeometricView, ViewGeometry, element_numbers, geometry_from_strides
 
 PUBLIC = ["as_strided"]

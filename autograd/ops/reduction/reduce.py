@@ -31,7 +31,6 @@ from ...registry.define_op import (
     row_by_row,
     xp,
 )
-from ...storage.views import current_data
 from ...tensor.tensor import Tensor
 from ..elementwise.unary import exp
 from ..elementwise.where import keep
@@ -159,7 +158,7 @@ def _has_no_zeros(a: Any) -> bool:
     """Tell whether an operand has no zeros; False for a batched tensor, and while a compiled function is recorded,
     where its values cannot be read."""
     if isinstance(a, Tensor):
-        data = current_data(a._data)
+        data = a._data
         if type(data) is Batched or (type(data) is Pending and not data.record.recorder.may_wait()):
             return False
         a = a.read()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.storage.views import StaleData
+from raygrad.autograd.storage.view import LostData
 from raygrad.client.recording.variables import VariableLog, Write
 from raygrad.client.submission.rollback import roll_back
 
@@ -86,7 +86,7 @@ def _pending(name: str) -> Pending:
 
 def test_a_view_that_is_to_be_made_anew_needs_computing() -> None:
     cell, log = Cell(), VariableLog()
-    stale = object.__new__(StaleData)
+    stale = object.__new__(LostData)
     log.write(cell, "value", stale)
     log.write(cell, "value", _pending("later"))
     (write,) = log.take()

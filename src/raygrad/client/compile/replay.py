@@ -14,8 +14,9 @@ import numpy as np
 
 from raygrad.autograd.core.pytree import flatten, tree_map, unflatten
 from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.storage.storage import owner_of
 from raygrad.autograd.storage.version_counter import bump
-from raygrad.autograd.storage.views import StaleData, owner_of
+from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
 
@@ -225,7 +226,7 @@ class Replay:
             return None  # a tensor of the function's own
         if root is not None and attribute == "_data":
             self._written.append(root)
-        if type(new) is StaleData or (root is not None and root.shares and attribute == "_data"):
+        if type(new) is LostData or (root is not None and root.shares and attribute == "_data"):
             self._trace.interrupt("a tensor is changed in place of which others are views or aliases")
         if isinstance(new, Tensor) and new.grad_fn is not None:
             self._trace.interrupt("a gradient with a history (create_graph=True) is left in .grad")

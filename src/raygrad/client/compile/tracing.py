@@ -17,7 +17,8 @@ import numpy as np
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import is_device_array
 from raygrad.autograd.nodes.node import next_sequence
-from raygrad.autograd.storage.views import StaleData, settle
+from raygrad.autograd.storage.storage import is_shared
+from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.workers.code.shipping import Shipped
@@ -220,13 +221,12 @@ def key_of(value: Pending) -> Any:
 
 def shares_memory(tensor: Tensor) -> bool:
     """Tell whether there are views or aliases of a tensor, which follow when it changes, or it is one."""
-    if tensor._base is not None or any(view() is not None for view in tensor._views or ()):
-        return True
-    settle(tensor)
-    return tensor._recipe is not None
+    return tensor._base is not None or is_shared(tensor)
 
 
 def value_of(tensor: Tensor) -> Any:
     """Return a tensor's data, as it is for use."""
     data = tensor._data
-    return data.for_use(False) if type(data) is StaleData else data
+    if type(data) is LostData:
+        data.refuse()
+    return data

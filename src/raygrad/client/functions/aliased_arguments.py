@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.functions.function_traits import may_mark
 from raygrad.autograd.mutation.view_replay import is_sure
-from raygrad.autograd.storage.strides import geometry_in_owner
-from raygrad.autograd.storage.views import owner_of, parent_of
+from raygrad.autograd.storage.storage import owner_of, parent_of
+from raygrad.autograd.storage.stride_geometry import geometry_in_owner
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.signatures import DIRTY
@@ -92,11 +92,10 @@ def find_aliased(args: Sequence[Any]) -> AliasedArguments | None:
     return AliasedArguments(owners, tuple(where)) if len(owners) > 1 else None
 
 
-def _shares(tensor: Tensor | None) -> bool:
+def _shares(tensor: Tensor) -> bool:
     """Tell whether a tensor shares the memory of its owner for certain, through all views in between."""
-    while tensor is not None and tensor._recipe is not None:
-        parent = parent_of(tensor)
-        if parent is not None and not is_sure(tensor):
+    while (parent := parent_of(tensor)) is not None:
+        if not is_sure(tensor):
             return False
         tensor = parent
     return True

@@ -19,6 +19,7 @@ from raygrad.autograd.functions.context import name_as_generated
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.nodes.anomaly import note_origin as remember_origin
 from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
+from raygrad.autograd.storage.storage import has_views
 from raygrad.autograd.tensor.inference import refuse_saving
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import UNPLACED, FunctionCall
@@ -174,7 +175,7 @@ class _FunctionCallInProgress:
                         key.append(("again", position))
                         break
                 inputs.append(pending)
-                if arg._recipe is not None or arg._views is not None:
+                if has_views(arg):
                     related += 1
             else:
                 constant, identity = snapshot(arg, self.cls, len(flags))
@@ -367,7 +368,8 @@ class _FunctionCallInProgress:
             if not arg._requires_grad:
                 edges.append(NO_EDGE)
             else:
-                edges.append(arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr))
+                producer = arg._grad_fn
+                edges.append(arg.edge() if producer is None else (producer, arg.output_nr))
             if arg._tangents:
                 tangents = {**tangents, i: arg._tangents}
         node = RecordedFunction.of(self.written, call_signature.members)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.functions.function_outputs import note_view, warn_of_captured
+from raygrad.autograd.functions.function_outputs import record_unchanged, warn_of_captured
 from raygrad.autograd.mutation.inplace import rebase_on_function
-from raygrad.autograd.nodes.inheriting_views import inherit_requires_grad
+from raygrad.autograd.storage.view import function_creation, record_alias, record_function_view
 from raygrad.autograd.storage.view_geometry import ViewGeometry
-from raygrad.autograd.storage.views import record_alias, record_function_view, record_output_view
 from raygrad.autograd.tensor.inference import mark_inference
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.signatures import CAPTURED, DIRTY, SAME
@@ -88,23 +87,18 @@ def wrap_outputs(
         elif kind == SAME:
             alias = args[position].alias()
             alias._data = inputs[position]
-            if state.grad or not args[position]._requires_grad:
-                note_view(alias, args[position], several)
-            record_output_view(alias, args[position])
             results.append(_placed(alias, node if flows else None, number))
+            record_unchanged(alias, args[position], several)
         else:
-            made = Tensor.made(value)
+            made = _placed(Tensor.made(value), node if flows else None, number)
             if kind == CAPTURED:
                 warn_of_captured(cls)
             elif kind:
-                source = args[position] if position >= 0 else None
-                if source is not None:
-                    made._counter = source.counter()
-                    record_function_view(made, source, ViewGeometry(*place[0]) if place and place[0] else None)
-                note_view(made, made if source is None else source, several)
-            results.append(_placed(made, node if flows else None, number))
-            if kind and not flows and made._base is not None:
-                inherit_requires_grad(made)
+                source = args[position] if position >= 0 else made
+                made._counter = source.counter()
+                geometry = ViewGeometry(*place[0]) if place and place[0] else None
+                record_function_view(made, source, geometry, function_creation(several))
+            results.append(made)
     if state.inference:
         results = [mark_inference(result) if isinstance(result, Tensor) else result for result in results]
     return _returned(results, signature, node)
@@ -144,6 +138,6 @@ def _changed(
 def _placed(tensor: Tensor, node: RecordedFunction | None, number: int) -> Tensor:
     if node is not None:
         tensor._requires_grad = True
-        tensor.grad_fn = node
+        tensor._grad_fn = node
         tensor.output_nr = number
     return tensor

@@ -16,7 +16,7 @@ from raygrad.autograd.core.recorder import Data, Pending
 from raygrad.autograd.devices.serving import device_of, is_device_array, to_host
 from raygrad.autograd.dispatch.device_dispatch import copied
 from raygrad.autograd.registry.registry import get_op
-from raygrad.autograd.storage.views import StaleData
+from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.proto.ir.array_layout import layout_of
@@ -42,8 +42,8 @@ class InputRecorder:
         if log.trace is not None:
             log.trace.saw(tensor)
         data = tensor._data
-        if type(data) is StaleData:
-            data = data.for_use(False)
+        if type(data) is LostData:
+            data.refuse()
         recorder = log.recorder
         if type(data) is Pending:
             if data.record.recorder is not recorder:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.storage.views import StaleData
+from raygrad.autograd.storage.view import LostData
 
 
 class Write(NamedTuple):
@@ -61,4 +61,4 @@ class VariableLog:
 
 def _needs_no_computing(value: Any) -> bool:
     """Tell whether a version exists even if the submission fails."""
-    return not any(type(one) in (Pending, StaleData) for one in (value, getattr(value, "_data", None)))
+    return not any(type(one) in (Pending, LostData) for one in (value, getattr(value, "_data", None)))

@@ -19,7 +19,7 @@ from raygrad.autograd.nodes.node import Node
 from raygrad.autograd.nodes.op_node import OpNode
 from raygrad.autograd.registry.registry import Op
 from raygrad.autograd.registry.vjp_rules import Meta
-from raygrad.autograd.storage.views import StaleData
+from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.array_layout import Layout, strides_of
 
@@ -121,7 +121,7 @@ class SessionRecorder(Recorder):
         self.hooks.emit(name, value)
 
     def write(self, variable: Any, attribute: str, value: Any) -> None:
-        if attribute == "_data" and type(value) not in (Pending, StaleData):
+        if attribute == "_data" and type(value) not in (Pending, LostData):
             value = self.inputs.leaf(Tensor.made(value))
         self.log.variables.write(variable, attribute, value)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import CPU
-from raygrad.autograd.storage.views import StaleData
+from raygrad.autograd.storage.view import LostData
 from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
 from raygrad.proto.ir.nodes import UNDEFINED, UNPLACED, Node, OpVjp
@@ -235,7 +235,7 @@ def unsubmitted_dependencies(value: Any, is_tainted: Callable[[NodeRecord], bool
     """Tell whether a pending value depends, through records not yet submitted, on one that `is_tainted`."""
     if type(value) is not Pending and hasattr(value, "_data"):
         value = value._data
-    if type(value) is StaleData:
+    if type(value) is LostData:
         value = value.array
     if type(value) is not Pending or type(value.record) is not NodeRecord:
         return False

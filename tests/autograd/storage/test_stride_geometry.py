@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.storage.strides import geometry_in_owner, is_contiguous, reshapes_to_view, strides_of
+from raygrad.autograd.storage.stride_geometry import geometry_in_owner, is_contiguous, reshapes_to_view, strides_of
 
 VIEWS = {
     "itself": lambda x: x,

@@ -1,7 +1,8 @@
-"""Memory layout of tensors, as PyTorch has it: start, shape and strides, derived from how a view was made.
+"""Stride geometry: where the elements of a tensor lie in memory, and what that means for views and overlaps (H1).
 
-The overlap check compares these. NumPy's strides of dimensions of extent one differ from PyTorch's, and in a session
-there is no memory: both are why layouts are computed from recipes of views.
+A layout is start, shape and strides as PyTorch has them, derived from that of the memory's owner by one rule per view
+op: NumPy's strides of dimensions of extent one are others, and in a session there is no memory to look at. Layouts are
+those that a tensor had when it was made, as eagerly it keeps them, whatever later versions have on a worker.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.batched_data import Batched
+from ..core.recorder import Pending
 from ..devices.serving import is_device_array, start_of
-from .view_geometry import GeometricView
-from .views import current_data, owner_of, parent_of
+from .storage import owner_of, parent_of, storage_of, views_of
+from .view_geometry import GeometricView, ViewGeometry, geometry_from_strides
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -63,7 +65,7 @@ class MemoryLayout(NamedTuple):
 
 def layouts_of(tensor: Tensor, other: Tensor) -> tuple[MemoryLayout, MemoryLayout] | None:
     """Return the places of two tensors, None if they are known to share no memory, or not known at all."""
-    data = current_data(tensor._data), current_data(other._data)
+    data = tensor._data, other._data
     if type(data[0]) is type(data[1]) and (type(data[0]) is _ARRAY or is_device_array(data[0])):
         return _in_memory(tensor, data[0]), _in_memory(other, data[1])
     if Batched in (type(data[0]), type(data[1])):
@@ -106,23 +108,32 @@ def _agree(strides: Sequence[int], place: MemoryLayout) -> bool:
 
 
 def layout_in_memory(tensor: Tensor) -> MemoryLayout | None:
-    """Return where a tensor lies in the memory of its owner, by how it was made; None if that is not known."""
-    parent = parent_of(tensor)
-    if parent is None:
-        return _whole(tensor)
-    assert tensor._recipe is not None
-    op, _, _, rest, params, _ = tensor._recipe
-    place = layout_in_memory(parent)
-    if place is None or op is None:
+    """Return where a tensor lies in the memory of its owner, by how it was made; None if that is not known. What nobody
+    has made yet is taken to lie row by row."""
+    owner = owner_of(tensor)
+    data, itemsize = owner._data, owner.dtype.itemsize
+    if type(data) is _ARRAY and not data.flags.c_contiguous:
+        strides = tuple([stride // itemsize for stride in data.strides])
+        return _layout_within(tensor, MemoryLayout(0, owner.shape, strides, itemsize))
+    return _layout_within(tensor, _dense_layout(owner))
+
+
+def _layout_within(tensor: Tensor, whole: MemoryLayout) -> MemoryLayout | None:
+    """Return where a tensor lies in the memory of its owner, which lies as `whole`."""
+    view, parent = tensor._view, parent_of(tensor)
+    if view is None or parent is None:
+        return whole
+    place = _layout_within(parent, whole)
+    if place is None or view.op is None:
         return place
-    if type(op) is GeometricView:
-        return _placed(op, place)
-    rule = _RULES.get(op.name)
-    return None if rule is None else rule(place, rest, params)
+    if type(view.op) is GeometricView:
+        return _placed(view.op, place)
+    rule = _RULES.get(view.op.name)
+    return None if rule is None else rule(place, view.operands, view.params)
 
 
 def _placed(op: GeometricView, parent: MemoryLayout) -> MemoryLayout | None:
-    """Return the layout of a view that a Function's forward made, from the geometry that the worker reported."""
+    """Return the layout of a view with a known geometry in its parent; None where forward has to copy."""
     steps = [stride * parent.itemsize for stride in parent.strides]
     strides = op.strides_in(parent.shape, steps, parent.itemsize)
     if strides is None:
@@ -132,13 +143,92 @@ def _placed(op: GeometricView, parent: MemoryLayout) -> MemoryLayout | None:
     return MemoryLayout(start, op.shape, tuple([stride // itemsize for stride in strides]), itemsize)
 
 
-def _whole(owner: Tensor) -> MemoryLayout:
-    """Return where an owner of memory lies; what nobody has made yet, row by row."""
-    data, shape = current_data(owner._data), owner.shape
-    itemsize = owner.dtype.itemsize
-    if type(data) is _ARRAY and not data.flags.c_contiguous:
-        return MemoryLayout(0, shape, tuple([stride // itemsize for stride in data.strides]), itemsize)
-    return MemoryLayout(0, shape, _row_by_row(shape), itemsize)
+def _dense_layout(tensor: Tensor) -> MemoryLayout:
+    return MemoryLayout(0, tensor.shape, _row_by_row(tensor.shape), tensor.dtype.itemsize)
+
+
+# ---- what follows from it --------------------------------------------------------------------------------------------
+
+
+def strides_of(tensor: Tensor, *, wait: bool = False) -> tuple[int, ...] | None:
+    """Return the strides of a tensor in bytes, None if only the kernel knows them.
+
+    Args:
+        wait: a value may be waited for, to see how its kernel laid it out.
+    """
+    layout = _known_layout(tensor, wait)
+    return None if layout is None else tuple([stride * layout.itemsize for stride in layout.strides])
+
+
+def _known_layout(tensor: Tensor, wait: bool) -> MemoryLayout | None:
+    whole = _layout_of_owner(owner_of(tensor), wait)
+    return None if whole is None else _layout_within(tensor, whole)
+
+
+def _layout_of_owner(owner: Tensor, wait: bool) -> MemoryLayout | None:
+    """Return the layout of an owner of memory, None if only its kernel knows it."""
+    data, itemsize = owner._data, owner.dtype.itemsize
+    strides = None if owner._storage is None else owner._storage.strides
+    if strides is not None:
+        strides = strides if strides or not owner.ndim else None
+    elif type(data) is Pending:
+        strides = data.record.recorder.strides(data)
+        if strides is None and wait:
+            strides = data.record.recorder.read(data).strides  # type: ignore[union-attr]
+    elif type(data) is not Batched:
+        strides = data.strides
+    return None if strides is None else MemoryLayout(0, owner.shape, tuple([s // itemsize for s in strides]), itemsize)
+
+
+def note_strides(owner: Tensor) -> None:
+    """Note what the strides of an owner of memory are, before its value is replaced by its next version: that is waited
+    for where a view hangs on it."""
+    storage = storage_of(owner)
+    if storage.strides is None and parent_of(owner) is None:
+        wait = any(one._view is not None and not one._view.sure for one in views_of(owner))
+        storage.strides = strides_of(owner, wait=wait) or ()
+
+
+def reshapes_to_view(tensor: Tensor, shape: tuple[int, ...], *, wait: bool = False) -> bool | None:
+    """Tell whether `reshape` gives a view of a tensor, not a copy; None if its strides are not known."""
+    layout = _known_layout(tensor, wait)
+    return None if layout is None else _reshape(layout, (), (shape,)) is not None
+
+
+def is_contiguous(tensor: Tensor) -> bool:
+    """Tell whether a tensor is dense in C order: a value is waited for, if only its kernel knows. Where that may not
+    be, while a compiled function is recorded, it counts as if it was not."""
+    layout = _known_layout(tensor, False)
+    if layout is None and type(tensor._data) is Pending and tensor._data.record.recorder.may_wait():
+        layout = _known_layout(tensor, True)
+    return layout is not None and (0 in layout.shape or _agree(_row_by_row(layout.shape), layout))
+
+
+def geometry_in_owner(tensor: Tensor) -> ViewGeometry | None:
+    """Return which elements a tensor, which shares its memory for certain, shows of the owner of it; None if that is
+    not known. How the owner lies matters only where there is no such view if it lies row by row: then it is waited
+    for."""
+    owner = owner_of(tensor)
+    whole = _layout_of_owner(owner, False)
+    if whole is not None:
+        return _geometry_within(tensor, owner, whole)
+    found = _geometry_within(tensor, owner, _dense_layout(owner))
+    whole = _layout_of_owner(owner, True) if found is None else None
+    return found if whole is None else _geometry_within(tensor, owner, whole)
+
+
+def _geometry_within(tensor: Tensor, owner: Tensor, whole: MemoryLayout) -> ViewGeometry | None:
+    layout = _layout_within(tensor, whole)
+    if layout is None:
+        return None
+    if 0 in layout.shape:
+        return ViewGeometry(tuple(range(owner.ndim)), 1, 0, (0,) * tensor.ndim)
+    parts = whole.itemsize // layout.itemsize
+    if tensor.dtype != (owner.dtype if parts == 1 else owner.dtype.type(0).real.dtype):
+        return None
+    own = tuple([stride * parts for stride in whole.strides])
+    steps = tuple([0 if n <= 1 else s for n, s in zip(layout.shape, layout.strides, strict=True)])
+    return geometry_from_strides(whole.shape, own, parts, layout.start // layout.itemsize, layout.shape, steps)
 
 
 def _row_by_row(shape: Sequence[int]) -> tuple[int, ...]:
@@ -246,12 +336,21 @@ def _unfold(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -
 
 
 def _as_strided(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout | None:
-    """Its parameters count the elements of what it is made of one after the other: known where these lie so."""
+    """Its parameters count the elements of what it is made of one after the other, in an order of axes."""
     shape, strides, offset, order = params
     ordered = select_axes(place, order)
     if ordered.strides != _row_by_row(ordered.shape):
-        return None
+        return _placed(GeometricView(ViewGeometry(order, 1, offset, strides), shape), place)
     return place._replace(start=place.start + offset * place.itemsize, shape=shape, strides=strides)
+
+
+def _view_dtype(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout:
+    size = np.dtype(params[0]).itemsize
+    if size == place.itemsize:
+        return place
+    shape = (*place.shape[:-1], place.shape[-1] * place.itemsize // size)
+    strides = (*[stride * place.itemsize // size for stride in place.strides[:-1]], 1)
+    return place._replace(shape=shape, strides=strides, itemsize=size)
 
 
 def _real(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout:
@@ -293,6 +392,7 @@ _RULES: dict[str, Callable[[MemoryLayout, Sequence[Any], tuple[Any, ...]], Memor
     "diagonal": _diagonal,
     "unfold": _unfold,
     "as_strided": _as_strided,
+    "view_dtype": _view_dtype,
     "real": _real,
     "imag": _imag,
     "expand": _expand,

@@ -1,4 +1,4 @@
-"""Views of a base that requires no grad any more (`autograd/mutation/orphaned_views.py`)."""
+"""Views of a base that requires no grad any more: they lose their history with the next change of the memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views that a change gave a new place, for which nobody has asked yet (`autograd/mutation/renewed_views.py`)."""
+"""Views after an in-place change: their node is made again when it is read, and not before."""
 
 from __future__ import annotations
 
@@ -116,3 +116,27 @@ def test_it_is_a_tensor_as_any_other():
     assert isinstance(view, rg.Tensor)
     assert view.grad_fn is not None
     assert type(view) is rg.Tensor
+
+
+def test_a_view_of_what_was_a_constant_follows_each_change(T: Any):
+    x = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    base = T.tensor([1.0, 1.0, 1.0])
+    view = base[:2]
+    base.mul_(x)
+    assert view.grad_fn is not None
+    base.mul_(x)
+    view.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0, 0.0]
+
+
+def test_a_view_of_a_leaf_that_is_a_view_of_a_constant_is_cut_off_by_a_change(T: Any):
+    base = T.tensor([1.0, 2.0, 3.0])
+    leaf = base[:2]
+    leaf.requires_grad_()
+    part = leaf[:1]
+    (part * 2).sum().backward()
+    assert leaf.grad.tolist() == [2.0, 0.0]
+    with T.no_grad():
+        base.mul_(2.0)
+    (part * 2).sum().backward()
+    assert leaf.grad.tolist() == [2.0, 0.0]

@@ -1,0 +1,114 @@
+"""Storage: memory that tensors share, and its members: the tensor that owns it, its views and its aliases.
+
+A fresh tensor has none; its first view or alias makes it. Counts of changes are apart (`version_counter`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+
+SWEEP_AT = 16
+"""Members of a storage at which dead ones are dropped."""
+
+
+class Storage:
+    """Memory shared by tensors. It keeps none of them alive."""
+
+    __slots__ = ("_owner", "members", "strides")
+
+    def __init__(self, owner: Tensor) -> None:
+        self._owner = weakref.ref(owner)
+        self.members: list[weakref.ref[Tensor]] = []
+        """Its views and aliases, in the order in which they were made."""
+        self.strides: tuple[int, ...] | None = None
+        """In a session, those of the owner before it was changed in place; () where they were not known."""
+
+    def owner(self) -> Tensor:
+        """Return the tensor that shows all of the memory: the one that it was made by, or an alias of that, once that
+        is gone or has other memory."""
+        owner = self._owner()
+        if owner is None or owner._storage is not self:
+            owner = next(one for one in self.living() if one._view is None or one._view.parent is None)
+            self._owner = weakref.ref(owner)
+        return owner
+
+    def enter(self, tensor: Tensor) -> None:
+        """Make a tensor a member."""
+        tensor._storage = self
+        members = self.members
+        if len(members) >= SWEEP_AT and not len(members) & (len(members) - 1):  # a power of two: linear in all
+            self.members = members = [known for known in members if known() is not None]
+        members.append(weakref.ref(tensor))
+
+    def expire_nodes(self, counter: list[int]) -> None:
+        """End the place in the graph of the views that count changes with a counter: it counted one."""
+        for tensor in self.living():
+            if tensor._counter is counter and tensor._view is not None:
+                tensor._view.expire(tensor)
+
+    def replace(self, member: Tensor, heir: Tensor) -> None:
+        """Let `heir`, which shows the same of the memory, be a member in the place of another."""
+        entry = weakref.ref(heir)
+        heir._storage = self
+        if self._owner() is member:
+            self._owner = entry
+        self.members = [entry if one() is member else one for one in self.members]
+
+    def living(self) -> Iterator[Tensor]:
+        """Yield the members that are alive, each after the one it was made from."""
+        for entry in list(self.members):
+            tensor = entry()
+            if tensor is not None and tensor._storage is self:
+                yield tensor
+
+
+def storage_of(tensor: Tensor) -> Storage:
+    """Return a tensor's storage, made now if it is the first time that it is shared."""
+    storage = tensor._storage
+    if storage is None:
+        storage = tensor._storage = Storage(tensor)
+    return storage
+
+
+def owner_of(tensor: Tensor) -> Tensor:
+    """Return the tensor that owns the memory of `tensor`: itself if it is no view."""
+    return tensor if tensor._storage is None else tensor._storage.owner()
+
+
+def parent_of(tensor: Tensor) -> Tensor | None:
+    """Return what a view was made of, of an alias the owner of its memory; None for that owner."""
+    view = tensor._view
+    if view is None or tensor._storage is None:
+        return None
+    if view.parent is not None:
+        return view.parent
+    owner = tensor._storage.owner()
+    return None if owner is tensor else owner
+
+
+def views_of(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield the living views and aliases of the memory of a tensor but its owner, each after the one it was made
+    from."""
+    if tensor._storage is not None:
+        owner = tensor._storage.owner()
+        for view in tensor._storage.living():
+            if view is not owner:
+                yield view
+
+
+def has_views(tensor: Tensor) -> bool:
+    """Tell whether a tensor's memory ever had views or aliases."""
+    return tensor._storage is not None and bool(tensor._storage.members)
+
+
+def is_shared(tensor: Tensor) -> bool:
+    """Tell whether another tensor shows memory of this one now."""
+    return tensor._storage is not None and (
+        owner_of(tensor) is not tensor or any(one is not tensor for one in tensor._storage.living())
+    )
