@@ -80,6 +80,7 @@ class FunctionRecorder:
                 record = NodeRecord(self.log, call, one.sources, call_signature.outputs, user_site())
                 record.pinned = call_signature.pinned
                 record.effects = call_signature.effects
+                record.kind = call_signature.kind if call is call_signature.call else 0
                 if signature.expected is None:
                     record.learn = PendingObservation(one.where, signature)
                 self.log.add(record)
@@ -247,7 +248,8 @@ class _FunctionCallInProgress:
         return call_signature
 
     def _call_signature(self, signature: FunctionSignature) -> CallSignature:
-        return CallSignature(self.cls, signature, self._call(), self.where, self.policy, self.inputs)
+        kind = next(self.recorder.log.kinds)
+        return CallSignature(self.cls, signature, self._call(), self.where, self.policy, self.inputs, kind)
 
     def _call(self) -> FunctionCall:
         """Return forward as a node runs it, of which nothing is known yet."""

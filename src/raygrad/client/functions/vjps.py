@@ -179,7 +179,7 @@ class VjpSignature:
     """What the recorded derivatives of a Function share that are taken alike, over equal specs: looked up once, as a
     `Template` of a built-in op is."""
 
-    __slots__ = ("assumed", "generation", "known", "learning", "outputs", "vjp", "wanted")
+    __slots__ = ("assumed", "generation", "kind", "known", "learning", "outputs", "vjp", "wanted")
 
     def __init__(
         self,
@@ -199,6 +199,8 @@ class VjpSignature:
         observed = recorder.observed
         self.generation = recorder.observed.generation
         """What had been learned when it was made; see `Observations.generation`."""
+        self.kind = 0
+        """See `NodeRecord.kind`."""
         self.wanted = wanted
         on: Any = places or (CPU,) * len(metas)
         gradients: Any = zip(metas, on, strict=True)
@@ -328,6 +330,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
             shape = VjpSignature(base, 1, items, base._requiring(), wanted, metas, base.places(wanted), False, refusal)
             if not base._freed:
                 base._shapes[key] = shape
+                shape.kind = 0 if shape.vjp.casting else next(recorder.log.kinds)
         source = recorder.inputs.source
         sources = [source(base._context)]
         for item in items:
@@ -356,6 +359,7 @@ def _recorded(
         outputs, vjp = reachable.join(recorder.inputs, sources, outputs), vjp._replace(leaves=reachable.in_node)
     made = NodeRecord(recorder.log, vjp, sources, outputs, base._site)
     made.effects = True
+    made.kind = shape.kind if vjp is shape.vjp else 0
     if state.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
