@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from raygrad.errors import AutogradError
 from .. import ops
 from ..core.array_layout import is_array
 from ..core.batched_data import Batched
+from ..core.collector_pause import collector_paused
 from ..core.modes import state
 from ..core.recorder import Pending, Recorder, resolve_gradient
 from ..devices import Device
@@ -88,12 +89,7 @@ def backward(
             if isinstance(place, Tensor):
                 place.retain_grad()  # how a non-leaf among them accumulates (EN-12)
     task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
-    if task.recorder is None:
-        task.run(_seeds(roots, grads, task), edges)
-        return
-    with task.recorder.until_submitted():
-        task.run(_seeds(roots, grads, task), edges)
-        task.recorder.submit()
+    _run_and_submit(task, lambda: task.run(_seeds(roots, grads, task), edges))  # nobody holds a seed at submission
 
 
 def grad(
@@ -144,12 +140,7 @@ def grad(
     task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
     edges = [_edge_of(place) for place in wanted]
     seeds = _seeds(roots, _grads_of(grad_outputs, len(roots)), task)
-    if task.recorder is None:
-        task.run(seeds, edges, into_leaves=False)
-    else:
-        with task.recorder.until_submitted():
-            task.run(seeds, edges, into_leaves=False)
-            task.recorder.submit()
+    _run_and_submit(task, lambda: task.run(seeds, edges, into_leaves=False))
     found: dict[Edge, Tensor | None] = {}
     given = {id(value) for _, value in seeds}
     for index, edge in enumerate(edges):
@@ -186,14 +177,19 @@ def gradients(
     task = BackwardPass(_recorder_of(outputs), True, create_graph)
     edges = [_edge_of(place) for place in inputs]
     seeds = _seeds(outputs, grads, task)
-    if task.recorder is None:
-        task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes)
-    else:
-        with task.recorder.until_submitted():
-            task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes)
-            task.recorder.submit()
+    _run_and_submit(task, lambda: task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes))
     given = {id(value) for _, value in seeds}
     return [_captured(task, edge, given) for edge in edges]
+
+
+def _run_and_submit(task: BackwardPass, run: Callable[[], None]) -> None:
+    """Run a pass, and submit what it has recorded, if it has a recorder."""
+    if task.recorder is None:
+        run()
+        return
+    with collector_paused():
+        run()
+        task.recorder.submit()
 
 
 def _captured(task: BackwardPass, edge: Edge, given: Collection[int]) -> Tensor | None:

@@ -8,11 +8,11 @@ make them. Deep graphs are walked with explicit stacks, never by recursion (ND-1
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from heapq import heappop, heappush
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core import pass_lock
+from ..core.collector_pause import collector_paused
 from ..core.gradient_sum import balanced_sum
 from ..core.hooks import ClientHook
 from ..core.modes import state
@@ -49,8 +50,6 @@ _NESTED_PER_THREAD = 40
 """Nested passes that share a thread, before the next one gets a fresh stack: Python allows about 1,000
 frames, and a level takes six in addition to the user's (EN-23)."""
 
-
-_UNRECORDED = contextlib.nullcontext()
 
 _plus = quiet(np.add)
 
@@ -104,6 +103,20 @@ class BackwardPass:
         `into_leaves` says whether wanted leaves accumulate as well. `outer_nodes` belong to another graph: the pass
         ends before them, and none of their hooks is called."""
         self._outer_nodes = outer_nodes
+        recorder = self.recorder
+        if recorder is None:
+            self._run(seeds, wanted, into_leaves)
+            return
+        with collector_paused():
+            retaining, recorder.retaining = recorder.retaining, self.retain
+            try:
+                self._run(seeds, wanted, into_leaves)
+            finally:
+                recorder.retaining = retaining
+
+    def _run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, into_leaves: bool) -> None:
+        """Run the nodes, then the callbacks, in the modes of a pass."""
+        outer_nodes = self._outer_nodes
         roots = [edge[0] for edge, _ in seeds]
         waiting = _dependencies_up_to(roots, outer_nodes) if outer_nodes else _dependencies(roots)
         self._waiting = waiting
@@ -125,12 +138,11 @@ class BackwardPass:
         here.passes += 1
         here.task = self
         try:
-            with _UNRECORDED if self.recorder is None else self.recorder.during_pass(self.retain):
-                # recording, this thread has the session locked
-                if here.passes % _NESTED_PER_THREAD or self.recorder is not None or not here.engine_threads:
-                    self._traverse(waiting)
-                else:
-                    _on_fresh_stack(lambda: self._traverse(waiting))
+            # recording, this thread has the session locked
+            if here.passes % _NESTED_PER_THREAD or self.recorder is not None or not here.engine_threads:
+                self._traverse(waiting)
+            else:
+                _on_fresh_stack(lambda: self._traverse(waiting))
             self.node = None
             while self.callbacks:
                 here.grad = self.create_graph
@@ -284,7 +296,7 @@ class BackwardPass:
                     value = grads[number]
                     if self.on_tensors and not self.create_graph:  # `.grad` carries no tangents
                         value = value._data
-                    with device_guard(value) if needs_device_guard(value) else _UNRECORDED:
+                    with device_guard(value) if needs_device_guard(value) else nullcontext():
                         accumulate(tensor, value, self.create_graph, self.recorder, out_of_place=True)
         if self._wanted:
             for number, value in enumerate(grads):

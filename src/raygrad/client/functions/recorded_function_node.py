@@ -411,7 +411,7 @@ class RecordedFunction(FunctionNode):
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""
-        retain = self._recorder.log.retaining
+        retain = self._recorder.log.recorder.retaining
         made.pinned = self._pinned or not retain
         if self._assigned or self._notes or self._changes() or (retain and self._function._traits.read_once):
             left = made.output(0)

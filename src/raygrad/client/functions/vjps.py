@@ -227,7 +227,7 @@ class VjpSignature:
             differentiated=differentiate,
             refusal=refusal,
             expected=known,
-            retained=recorder.log.retaining,
+            retained=recorder.log.recorder.retaining,
             spared=base._of_part,
             attributes=tuple(names),
             reports_effects=depth == 1 and observed.backward_effects.get(base._fn) is None,
@@ -239,7 +239,7 @@ class VjpSignature:
 def _left_by(recorder: FunctionRecorder, base: RecordedFunction) -> SpecEntry:
     """Return what is known of a context as a backward leaves it: where the pass keeps what was saved, as before."""
     context: Any = base._context
-    if recorder.log.retaining and context is not None:
+    if recorder.log.recorder.retaining and context is not None:
         return context.record.outputs[context.index]
     return LIVING if base._pinned else CONTEXT
 
@@ -307,7 +307,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
     with recorder.log.lock:
         needed = base._needed
         alike: list[Any] = [
-            recorder.log.retaining,
+            recorder.log.recorder.retaining,
             base._of_part,
             refusal,
             None if needed is None else tuple(needed),
@@ -422,7 +422,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             differentiated=False,
             refusal="",
             expected=None,
-            retained=recorder.log.retaining,
+            retained=recorder.log.recorder.retaining,
             spared=node._of_part,
             attributes=(),
             reports_effects=False,

@@ -6,12 +6,12 @@ session's submitter makes graphs of that. No user code runs here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from raygrad.autograd.core.collector_pause import collector_paused
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
@@ -26,7 +26,6 @@ from raygrad.proto.ir.array_layout import Layout, strides_of
 from ..functions.functions import FunctionRecorder
 from ..functions.hooks import HookRecorder
 from ..functions.vjps import vjp_of_eager
-from ..recording.garbage_collection import collector_paused
 from ..recording.operations import OperationRecorder
 from ..recording.record_fast_path import RecordFastPath
 from ..recording.records import LeafRecord, NodeRecord
@@ -57,6 +56,7 @@ class SessionRecorder(Recorder):
         """For `ambient`; not used here."""
         self.log = inputs.log
         self.log.recorder = self
+        self.dropped, self.residual_bit = self.log.dropped, self.log.residual_bit
         self.inputs = inputs
         self.code = code
         self.observed = observed
@@ -173,20 +173,7 @@ class SessionRecorder(Recorder):
             return record.constant.value
         return self.execution.read(cast(NodeRecord, record), value.index)
 
-    # ---- passes and submission points -------------------------------------------------------------------------------
-
-    @contextmanager
-    def during_pass(self, retain: bool) -> Generator[None]:
-        log = self.log
-        before, log.retaining = log.retaining, retain
-        try:
-            with collector_paused():
-                yield
-        finally:
-            log.retaining = before
-
-    def until_submitted(self) -> AbstractContextManager[None]:
-        return collector_paused()
+    # ---- submission points ------------------------------------------------------------------------------------------
 
     def submit(self) -> None:
         task = state.here.task
