@@ -142,7 +142,8 @@ def _compile_op_here(node: OpCall, targets: Sequence[int]) -> Execute:
             return
         dtype: Any = next((o.dtype for o in operands if is_array(o)), None)
         try:
-            out = op.builtin_kernel("cpu", dtype)(*operands, *params)
+            kernel = op.builtin_kernel("cpu", dtype) if sole is None else sole
+            out = kernel(*operands, *params)
         except MISUSE as error:
             raise explained(op, params, operands, error) from None
         for target, value in zip(targets, (out,) if op.outputs == 1 else out, strict=True):

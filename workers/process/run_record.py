@@ -144,6 +144,6 @@ def _saved_size(value: Any) -> int:
 def _is_inlined(value: Any) -> bool:
     """Tell whether a kept value is inlined in the record: small arrays, and objects that are no arrays. Arrays of a
     device and spilled values stay where they are until requested."""
-    if isinstance(value, Context | Placeholder) or is_device_array(value):
-        return False
-    return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
+    if isinstance(value, np.ndarray):
+        return value.nbytes <= INLINE_RESULT_BYTES
+    return not (isinstance(value, Context | Placeholder) or is_device_array(value))
