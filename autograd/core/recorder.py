@@ -281,7 +281,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def submit(self) -> None:
-        """Submit what is recorded and needed. Does not block."""
+        """Submit what is recorded and needed. Does not block. Call it with the collector paused (`collector_pause`)."""
 
 
 def resolve_gradient(value: Data) -> Data:

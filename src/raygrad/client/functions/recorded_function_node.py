@@ -439,6 +439,8 @@ class RecordedFunction(FunctionNode):
         if self._taken:
             return TAKEN.message
         for position, is_output, counter, version in list(self._versions):
+            if counter[0] is version:  # nearly always
+                continue
             if was_changed(counter, version) and self._has_saved(position, is_output):
                 value: Any = (self._saved_outputs if is_output else self._tensors)[position]
                 made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)

@@ -8,7 +8,7 @@ workers' `code` defines. A fingerprint holds until the next submission (H17).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from raygrad.workers.code.shipping import Shipped, ship
 
 from ..recording.record_inputs import InputRecorder
 from .observations import Observations
-from .resource_requests import ResourceRequest, requested_by
+from .resource_requests import ResourceRequest, declares_request, requested_by
+
+LASTING_KEPT: Final = 256
+"""Classes whose fingerprints are kept: a bound on memory for programs that define new ones again and again."""
 
 
 class UserCode:
@@ -35,25 +38,39 @@ class UserCode:
         self._leaf_effects = observed.leaf_effects
         self._register = register
         self._shipped: dict[Any, Shipped] = {}
+        self._lasting: dict[type[Any], Shipped] = {}
+        """Classes of earlier submissions whose fingerprints hold as long as their guards do: in this process, where no
+        registrations belong to them, and without captured arrays, which must not be kept alive."""
 
     def ship(self, obj: Any) -> Shipped:
         """Return user code with its fingerprint, taken anew when something that it reads has changed, and with what it
         captures (H16, H17)."""
         found = self._shipped.get(obj) if _hashable(obj) else None
         if found is None or not found.guard.holds():
-            by_reference = self._inputs.by_reference
-            found = ship(obj, in_process=by_reference)
-            if not by_reference:
-                found = with_registrations(found)
+            found = self._lasting.get(obj) if isinstance(obj, type) and _hashable(obj) else None
+            if found is None or declares_request(obj) or not found.guard.holds():
+                found = self._shipped_now(obj)
             if _hashable(obj):
                 self._shipped[obj] = found
-            if isinstance(obj, type):
-                needs = requested_by(obj)
-                if needs:
-                    self.requests["@" + found.fingerprint] = ResourceRequest(obj.__name__, needs)
             self._register(found)
         if self._log.trace is not None:
             self._log.trace.code[found.fingerprint] = found
+        return found
+
+    def _shipped_now(self, obj: Any) -> Shipped:
+        """Return user code with its fingerprint, taken now, and note what it requests."""
+        by_reference = self._inputs.by_reference
+        found = ship(obj, in_process=by_reference)
+        if not by_reference:
+            found = with_registrations(found)
+        if isinstance(obj, type):
+            needs = requested_by(obj)
+            if needs:
+                self.requests["@" + found.fingerprint] = ResourceRequest(obj.__name__, needs)
+            elif found.lasts and by_reference and not found.captured and _hashable(obj):
+                self._lasting[obj] = found
+                if len(self._lasting) > LASTING_KEPT:
+                    del self._lasting[next(iter(self._lasting))]
         return found
 
     def forget(self) -> None:

@@ -305,13 +305,13 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
     per argument."""
     recorder = base._recorder
     with recorder.log.lock:
-        needed = base._needed
+        needed, here = base._needed, state.here
         alike: list[Any] = [
             recorder.log.recorder.retaining,
             base._of_part,
             refusal,
             None if needed is None else tuple(needed),
-            capture_modes(),
+            () if here.casting is None and here.device is None else capture_modes(),
         ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
@@ -360,7 +360,7 @@ def _recorded(
     made = NodeRecord(recorder.log, vjp, sources, outputs, base._site)
     made.effects = True
     made.kind = shape.kind if vjp is shape.vjp else 0
-    if state.anomaly is not None:
+    if state.here.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
     made.learn = shape.learning

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from raygrad.autograd.core.collector_pause import collector_paused
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
@@ -181,5 +180,4 @@ class SessionRecorder(Recorder):
             return  # an optimiser's step in a hook: the pass submits when it ends, and fails or holds as a whole (H8)
         if self.log.trace is not None or self.log.deferred:
             return  # all that a compiled function does is one submission; see `Session.deferred` for the other
-        with collector_paused():
-            self.execution.submit()
+        self.execution.submit()
