@@ -25,6 +25,7 @@ from ..model.plan import InStore, OnWorker
 from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue, RunSegment
 from .events import (
     Event,
+    PlanSubmitted,
     RunAbandoned,
     RunSubmitted,
     SegmentFinished,
@@ -32,6 +33,7 @@ from .events import (
     ValueExported,
     ValueRequested,
     WorkerDied,
+    run_submitted,
 )
 from .liveness import Liveness
 from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
@@ -64,6 +66,8 @@ class Machine:
         for event in events:
             self._at = event.at
             match event:
+                case PlanSubmitted(at=at, run=run, plan=plan, sources=sources):
+                    self._submitted(run_submitted(plan, at=at, run=run, sources=sources))
                 case RunSubmitted():
                     self._submitted(event)
                 case SegmentFinished():
@@ -228,6 +232,7 @@ class Machine:
         segment.move(Move.DISPATCHED, self._at)
         segment.dispatched = True
         self.state.in_flight[worker] = self.state.in_flight.get(worker, 0) + 1
+        self._liveness.unpin_now(worker)  # it goes along with the call
         self._liveness.commands.append(
             RunSegment(run=segment.run, segment=segment.index, attempt=segment.attempt, worker=worker)
         )

@@ -69,11 +69,13 @@ class Log:
         self.failures: dict[int, tuple[Record | None, str]] = {}
         self.lost: dict[int, LostWorker] = {}
 
-    def record(self, called: TimedRecord) -> None:
+    def record(self, called: TimedRecord, finished: bool) -> None:
         record, sent, came, *_ = called
         self.told.append(("record", record.run, record.segment))
         self.records.append(record)
         self.times[record.run, record.segment] = (sent, came)
+        if finished:
+            self.finished(record.run)
 
     def fetched(self, run: int, value: int, worker: int, left: Any) -> None:
         self.told.append(("fetched", run, value, worker, left))

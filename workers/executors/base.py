@@ -96,6 +96,9 @@ Report: TypeAlias = SegmentReturned | ValueReady | WorkerGone
 class Executor(ABC):
     """Runs calls on workers. All methods may be called from any thread; only `poll` and `read` wait."""
 
+    reports_unasked = True
+    """Whether it may report something while nothing is requested: that a worker has died."""
+
     def __init__(self, cluster: Cluster, host: str = "") -> None:
         self.cluster: Final = cluster
         self.host: Final = host

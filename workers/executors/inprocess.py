@@ -100,6 +100,8 @@ def _devices(workers: int, gpus: int | None) -> list[tuple[str, ...]]:
 class InProcessExecutor(Executor):
     """Runs calls in this process, on `workers` hosts."""
 
+    reports_unasked = False
+
     def __init__(
         self,
         workers: int = 1,

@@ -170,6 +170,8 @@ class _Forward:
                 self._agreed = facts
         if self._context >= 0:
             made = slots[self._context] = Context(context) if recorded else None
+            if made is not None:
+                made.unbound = as_agreed and not embedded
             if made is not None and (self._holds_large or not as_agreed):
                 self._holds_large = made.let_go_of_large()
         if self._open_ended:

@@ -60,6 +60,8 @@ class Submitter:
         self._costs = costs
         self._driver = driver
         self._collector = collector
+        self._releasable = 0
+        """Values dropped before the next run was numbered: that run does not read them."""
 
     def submit(self, *, open_ended: bool = False) -> None:
         """Submit the records that are needed; `open_ended`: the last one is waited for to learn its outputs."""
@@ -72,6 +74,7 @@ class Submitter:
             log.records.clear()
             self._code.forget()
             if not records:
+                self.release_dropped()
                 self._waiter.poll()
                 return
             submission = self._graphs.submission(number, records, self._code.requests, open_ended=open_ended)
@@ -127,7 +130,7 @@ class Submitter:
         try:
             with self._costs.lock:
                 self._costs.learn()
-                planned = self._driver.submit(submission)
+                planned = self._driver.submit(submission, self._take_dropped(self._releasable))
         except RaygradError as error:
             call_nodes(error, submission.graph, sites, self._link.name_of)
             failures.fail(number, error)
@@ -147,17 +150,20 @@ class Submitter:
     def next_run(self) -> int:
         """Process what has arrived, raise what went wrong, and return the number of the next run, which is submitted
         next if there is anything to run."""
-        self.release_dropped()
+        self._releasable = len(self._log.dropped)  # of what is dropped from here on, the run may read some
         self._collector.collect_if_due()
-        self._driver.poll(submits=True)
+        if self._table.history or self._driver.executor.reports_unasked:
+            self._driver.poll(submits=True)
         self._waiter.raise_errors()
         return next(self._table.numbers)
 
     def release_dropped(self) -> None:
         """Tell the driver which values have lost their last holder."""
-        dropped = self._log.dropped
-        gone: list[tuple[int, int]] = []
-        while dropped:
-            gone.append(dropped.popleft())
+        gone = self._take_dropped(len(self._log.dropped))
         if gone:
             self._driver.drop(gone)
+
+    def _take_dropped(self, count: int) -> list[tuple[int, int]]:
+        """Return so many values, at most, that have lost their last holder."""
+        dropped = self._log.dropped
+        return [dropped.popleft() for _ in range(min(count, len(dropped)))]

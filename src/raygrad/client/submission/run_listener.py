@@ -68,8 +68,8 @@ class RunListener:
         self._costs = costs
         self._executor = executor
 
-    def record(self, called: TimedRecord) -> None:
-        """A segment's record has arrived and counts."""
+    def record(self, called: TimedRecord, finished: bool) -> None:
+        """A segment's record has arrived and counts; with `finished` its run is done."""
         record = called.record
         run = self._table.active.get(record.run)
         submitted = self._table.submitted(record.run)
@@ -89,6 +89,8 @@ class RunListener:
                     if before != found:
                         self._observed.gradients[learner.learn.key] = found
                         self._observed.generation += 1
+        if finished:
+            self.finished(record.run)
         for node, ordinal, name, value in record.emits:
             opened = unpickle_value(value)
             if run is not None:
