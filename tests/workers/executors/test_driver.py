@@ -378,6 +378,43 @@ def test_what_is_unpinned_before_a_submission_goes_along_with_its_calls(open_ses
     assert executor.alone == [0]  # nothing was submitted to that one
 
 
+def test_what_is_dropped_with_a_submission_goes_along_with_its_calls(open_session: Callable[..., Any], graphs: Any):
+    executor = Counting(2)
+    session = open_session(executor)
+    g = graphs(shape=BIG)
+    pinned = [g.mul(0, 0, pin=0), g.mul(0, 0, pin=1)]
+    g.keep(*pinned)
+    run = session.submit(g.graph(), np.ones(BIG))
+    session.wait(run)
+    h = graphs(shape=BIG)
+    h.keep(h.mul(0, 0, pin=1))
+    second = session.submit(h.graph(), np.ones(BIG), dropped=[(run, value) for value in pinned])
+    assert (executor.along, executor.alone) == ([1], [0])
+    session.wait(second)
+    assert [worker.host.pinned for worker in executor._workers] == [0, 1]
+
+
+def test_what_is_dropped_with_a_submission_that_cannot_be_planned_is_dropped_all_the_same(
+    open_session: Callable[..., Any], graphs: Any, monkeypatch: pytest.MonkeyPatch
+):
+    session = open_session(InProcessExecutor(1))
+    g = graphs(shape=BIG)
+    pinned = g.mul(0, 0)
+    g.keep(pinned)
+    run = session.submit(g.graph(), np.ones(BIG))
+    session.wait(run)
+
+    def refuse(*asked: Any) -> Any:
+        raise PlanError("no worker can run it")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(session.driver.planner, "plan", refuse)
+        with pytest.raises(PlanError):
+            session.submit(g.graph(), np.ones(BIG), dropped=[(run, pinned)])
+    session.driver.poll()
+    assert session.executor._workers[0].host.pinned == 0
+
+
 # ---- waiting --------------------------------------------------------------------------------------------------------
 
 
