@@ -186,6 +186,11 @@ class Executor(ABC):
     def busy(self) -> bool:
         """Whether any request is not answered yet."""
 
+    @property
+    def has_reports(self) -> bool:
+        """Whether `poll` without a timeout may return something."""
+        return True
+
     @abstractmethod
     def stored_bytes(self) -> int:
         """Return the bytes that the object store holds, by its own account."""

@@ -13,7 +13,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -91,27 +90,32 @@ class Listener(Protocol):
         "raised", "worker lost", "dependency" or "abandoned"."""
 
 
-@dataclass(slots=True)
 class _RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
-    planned: Planned
-    externals: tuple[SuppliedExternal | LocatedExternal, ...]
-    places: dict[int, ValueLocation]
-    """Where each kept value is or will be, as long as the client holds it."""
-    results: dict[int, Any] = field(default_factory=dict[int, Any])
-    """Kept values that were inlined in records."""
-    requested: set[int] = field(default_factory=set[int])
-    returned: set[int] = field(default_factory=set[int])
-    """Segments whose record has arrived."""
-    sent: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
-    """Per running segment, when its call was sent, and the CPU seconds of sending it."""
-    lost: dict[int, int] = field(default_factory=dict[int, int])
-    """Kept values that are lost, with the worker that held them."""
-    unreadable: dict[int, str] = field(default_factory=dict[int, str])
-    """Kept values that could not leave their worker, with the reason."""
-    failure: Record | None = None
-    finished: bool = False
+    __slots__ = (
+        "externals", "failure", "finished", "lost", "places", "planned", "requested", "results", "returned", "sent",
+        "unreadable",
+    )  # fmt: skip
+
+    def __init__(self, planned: Planned, externals: tuple[SuppliedExternal | LocatedExternal, ...]) -> None:
+        self.planned = planned
+        self.externals = externals
+        self.places: dict[int, ValueLocation] = dict(planned.plan.kept)
+        """Where each kept value is or will be, as long as the client holds it."""
+        self.results: dict[int, Any] = {}
+        """Kept values that were inlined in records."""
+        self.requested: set[int] = set()
+        self.returned: set[int] = set()
+        """Segments whose record has arrived."""
+        self.sent: dict[int, tuple[float, float]] = {}
+        """Per running segment, when its call was sent, and the CPU seconds of sending it."""
+        self.lost: dict[int, int] = {}
+        """Kept values that are lost, with the worker that held them."""
+        self.unreadable: dict[int, str] = {}
+        """Kept values that could not leave their worker, with the reason."""
+        self.failure: Record | None = None
+        self.finished = False
 
 
 class Driver:
@@ -142,7 +146,7 @@ class Driver:
         """Objects made of pinned values."""
         self._dropped: list[Event] = []
         """Values that the client has released, for the machine to be told with what happens next."""
-        self._reports: deque[TimedRecord | int | Callable[[], None]] = deque()
+        self._reports: deque[TimedRecord | int | partial[None]] = deque()
         """What the listener is yet to be told: records, runs that have finished, and calls of it."""
         self._delivering = 0
         """The number of threads inside of a listener callback."""
@@ -170,7 +174,7 @@ class Driver:
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            self._runs[submission.run] = _RunState(planned, externals, dict(planned.plan.kept))
+            self._runs[submission.run] = _RunState(planned, externals)
             sources = tuple([None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in externals])
             self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
             self._flush_unpins()
@@ -221,8 +225,8 @@ class Driver:
             ExecutionError: nothing is running that could end the wait, or only the code that waits.
         """
         self._deliver()
-        if not done():
-            self.poll()  # reports that have arrived already
+        if not done() and self.executor.has_reports:
+            self.poll()  # what has arrived already was not awaited
         while not done():
             remaining = WAIT_SLICE if deadline is None else deadline - self._clock()
             if remaining <= 0:
@@ -438,14 +442,14 @@ class Driver:
                 if not reports:
                     return
                 report = reports.popleft()
-                finished = type(report) is TimedRecord and bool(reports) and reports[0] == report.record.run
+                finished = isinstance(report, TimedRecord) and bool(reports) and reports[0] == report.record.run
                 if finished:
                     reports.popleft()
                 self._delivering += 1
             try:
-                if type(report) is TimedRecord:
+                if isinstance(report, TimedRecord):
                     listener.record(report, finished)
-                elif type(report) is int:
+                elif isinstance(report, int):
                     listener.finished(report)
                 else:
                     report()

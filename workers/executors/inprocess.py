@@ -208,6 +208,8 @@ class InProcessExecutor(Executor):
             return reports
 
     def check_wait(self) -> None:
+        if not self._running:
+            return
         thread = threading.get_ident()
         with self._changed:
             if thread not in self._running or any(other != thread for other in self._running) or self._reports:
@@ -377,6 +379,10 @@ class InProcessExecutor(Executor):
     @property
     def busy(self) -> bool:
         return bool(self._pending or self._reports)
+
+    @property
+    def has_reports(self) -> bool:
+        return bool(self._reports)
 
     def stored_bytes(self) -> int:
         with self._changed:

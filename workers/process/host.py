@@ -29,7 +29,16 @@ from ..values.packed_values import POISON, Poison, pack_all
 from ..values.slots import Execute
 from .garbage_collection import fewer_collections
 from .gil_wait import SUSPECT_SECONDS, GilWaitClock
-from .run_record import RecordBuilder, detached, failure_of, record_of, size_of, with_values
+from .run_record import (
+    NO_VALUES,
+    RecordBuilder,
+    RecordedValues,
+    detached,
+    failure_of,
+    record_of,
+    recorded_values,
+    size_of,
+)
 
 PROGRAM_CACHE: Final = 512
 """Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
@@ -234,8 +243,8 @@ class WorkerHost:
         if contexts:
             self.values.note_recipes(contexts)
         exports = [[slots[slot] for slot in group] for group in program.exports]
-        record = with_values(self._record(call, report, started, "done"), slots, results, exports, sizes)
-        return record, exports
+        values = recorded_values(slots, results, exports, sizes)
+        return self._record(call, report, started, "done", values=values), exports
 
     def _ended(
         self, call: Call, program: Program, report: RecordBuilder, started: float, status: str, failure: Failure | None
@@ -244,10 +253,16 @@ class WorkerHost:
         return self._record(call, report, started, status, failure), [POISON for _ in program.exports]
 
     def _record(
-        self, call: Call, report: RecordBuilder, started: float, status: str, failure: Failure | None = None
+        self,
+        call: Call,
+        report: RecordBuilder,
+        started: float,
+        status: str,
+        failure: Failure | None = None,
+        values: RecordedValues = NO_VALUES,
     ) -> Record:
         warned = () if self._warnings is None else self._warnings.end()
-        return record_of(call, self.name, report, started, status, failure, warned)
+        return record_of(call, self.name, report, started, status, failure, warned, values)
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:
         fn = program.steps[position].node.fn if 0 <= position < len(program.steps) else ""

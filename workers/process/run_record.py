@@ -8,7 +8,7 @@ import os
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -39,6 +39,17 @@ class RecordBuilder:
         self.nodes: list[tuple[int, float, float]] = []
 
 
+class RecordedValues(NamedTuple):
+    """The fields of a `Record` that tell of values."""
+
+    exports: tuple[tuple[int, int], ...]
+    results: tuple[tuple[int, Any], ...]
+    sizes: tuple[tuple[int, int], ...]
+
+
+NO_VALUES: Final = RecordedValues((), (), ())
+
+
 def record_of(
     call: Call,
     worker: str,
@@ -47,6 +58,7 @@ def record_of(
     status: str,
     failure: Failure | None = None,
     warned: tuple[Warned, ...] = (),
+    values: RecordedValues = NO_VALUES,
 ) -> Record:
     """Return the record of a call that started at `started`, by `time.perf_counter`."""
     return Record(
@@ -57,9 +69,9 @@ def record_of(
         pid=os.getpid(),
         seconds=time.perf_counter() - started,
         status=status,
-        exports=(),
-        results=(),
-        sizes=(),
+        exports=values.exports,
+        results=values.results,
+        sizes=values.sizes,
         learned=tuple(report.learned),
         undefined=tuple(report.undefined),
         emits=tuple(report.emits),
@@ -71,21 +83,17 @@ def record_of(
     )
 
 
-def with_values(
-    record: Record,
+def recorded_values(
     slots: Sequence[Any],
     results: Sequence[tuple[int, int]],
     exports: Sequence[Sequence[Any]],
     sizes: Sequence[tuple[int, int]],
-) -> Record:
-    """Return the record with the bytes of exports, the results (slot, value id) that are inlined, and the sizes of
-    other values."""
-    return record._replace(
-        exports=tuple(
-            [(sum(max(size_of(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]
-        ),
-        results=tuple([(value, slots[slot]) for slot, value in results if _is_inlined(slots[slot])]),
-        sizes=tuple(sizes),
+) -> RecordedValues:
+    """Return the bytes of exports, the results (slot, value id) that are inlined, and the sizes of other values."""
+    return RecordedValues(
+        tuple([(sum(max(size_of(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]),
+        tuple([(value, slots[slot]) for slot, value in results if _is_inlined(slots[slot])]),
+        tuple(sizes),
     )
 
 

@@ -94,8 +94,7 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
         if not record.kind:
             return None
         record.base = base
-        add(record.kind)
-        add(record.pin)
+        numbers += (record.kind, record.pin)
         for source in record.sources if record.near is None else (*record.sources, record.near):
             if type(source) is tuple:
                 maker: Any = source[0]
@@ -124,8 +123,7 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
         if record.live:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
-                    kept.append(base + index)
-                    kept.append(int(is_stored(record, index, entry)))
+                    kept += (base + index, int(is_stored(record, index, entry)))
         base += len(record.outputs)
     # each kind has its number of sources, so that what is written one after the other can be told apart
     digest = blake2b(array("q", (len(numbers), len(specs), *map(id, specs))).tobytes(), digest_size=16)
