@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -208,7 +209,8 @@ def pull_back(
     in a session nothing is submitted."""
     task = BackwardPass(_recorder_of(outputs), True, create_graph)
     edges = [tensor.edge() for tensor in inputs]
-    task.run(_seeds(outputs, grads, task), edges, into_leaves=False)
+    with nullcontext() if task.recorder is None else collector_paused():
+        task.run(_seeds(outputs, grads, task), edges, into_leaves=False)
     return [_tensor_or_none(task.captured.get(edge)) for edge in edges]
 
 

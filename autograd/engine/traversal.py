@@ -21,7 +21,6 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core import pass_lock
-from ..core.collector_pause import collector_paused
 from ..core.gradient_sum import balanced_sum
 from ..core.hooks import ClientHook
 from ..core.modes import state
@@ -107,12 +106,11 @@ class BackwardPass:
         if recorder is None:
             self._run(seeds, wanted, into_leaves)
             return
-        with collector_paused():
-            retaining, recorder.retaining = recorder.retaining, self.retain
-            try:
-                self._run(seeds, wanted, into_leaves)
-            finally:
-                recorder.retaining = retaining
+        retaining, recorder.retaining = recorder.retaining, self.retain
+        try:
+            self._run(seeds, wanted, into_leaves)
+        finally:
+            recorder.retaining = retaining
 
     def _run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, into_leaves: bool) -> None:
         """Run the nodes, then the callbacks, in the modes of a pass."""

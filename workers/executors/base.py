@@ -43,8 +43,7 @@ class SegmentId(NamedTuple):
     segment: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(NamedTuple):
     """One attempt at a segment: the executor's unit of work."""
 
     worker: int

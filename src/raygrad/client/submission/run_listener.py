@@ -139,7 +139,7 @@ class RunListener:
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A value was requested by the client, and arrays left their devices for it."""
-        found = self._table.visible.get(run)
+        found = self._table.visible(run)
         if found is not None:
             found._brought.append((value, worker, left))
 
