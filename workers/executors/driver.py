@@ -76,8 +76,7 @@ class Listener(Protocol):
 
     def record(self, called: TimedRecord, finished: bool) -> None:
         """A segment's record arrived and was accepted; its values are readable from here on. Times are of the driver's
-        clock. With `finished` it is the last, and all segments of its run are done. What it raises comes after both are
-        taken in."""
+        clock. With `finished`, which a record with emits never has, it is the last: its run's segments are done."""
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A requested kept value was fetched; `left` has (device, bytes) of each array that left its device for it."""
@@ -442,7 +441,12 @@ class Driver:
                 if not reports:
                     return
                 report = reports.popleft()
-                finished = isinstance(report, TimedRecord) and bool(reports) and reports[0] == report.record.run
+                finished = (
+                    isinstance(report, TimedRecord)
+                    and bool(reports)
+                    and reports[0] == report.record.run
+                    and not report.record.emits  # whose handlers come before the end, and may wait for it
+                )
                 if finished:
                     reports.popleft()
                 self._delivering += 1

@@ -60,7 +60,7 @@ class Submitter:
         self._costs = costs
         self._driver = driver
         self._collector = collector
-        self._releasable = 0
+        self._released: list[tuple[int, int]] = []
         """Values dropped before the next run was numbered: that run does not read them."""
 
     def submit(self, *, open_ended: bool = False) -> None:
@@ -130,7 +130,8 @@ class Submitter:
         try:
             with self._costs.lock:
                 self._costs.learn()
-                planned = self._driver.submit(submission, self._take_dropped(self._releasable))
+                released, self._released = self._released, []
+                planned = self._driver.submit(submission, released)
         except RaygradError as error:
             call_nodes(error, submission.graph, sites, self._link.name_of)
             failures.fail(number, error)
@@ -150,7 +151,7 @@ class Submitter:
     def next_run(self) -> int:
         """Process what has arrived, raise what went wrong, and return the number of the next run, which is submitted
         next if there is anything to run."""
-        self._releasable = len(self._log.dropped)  # of what is dropped from here on, the run may read some
+        self._take_dropped()  # of what is dropped from here on, the run may read some
         self._collector.collect_if_due()
         if self._table.history or self._driver.executor.reports_unasked:
             self._driver.poll(submits=True)
@@ -159,11 +160,12 @@ class Submitter:
 
     def release_dropped(self) -> None:
         """Tell the driver which values have lost their last holder."""
-        gone = self._take_dropped(len(self._log.dropped))
-        if gone:
-            self._driver.drop(gone)
+        self._take_dropped()
+        released, self._released = self._released, []
+        if released:
+            self._driver.drop(released)
 
-    def _take_dropped(self, count: int) -> list[tuple[int, int]]:
-        """Return so many values, at most, that have lost their last holder."""
+    def _take_dropped(self) -> None:
         dropped = self._log.dropped
-        return [dropped.popleft() for _ in range(min(count, len(dropped)))]
+        while dropped:
+            self._released.append(dropped.popleft())

@@ -89,14 +89,14 @@ class RunListener:
                     if before != found:
                         self._observed.gradients[learner.learn.key] = found
                         self._observed.generation += 1
-        if finished:
-            self.finished(record.run)
         for node, ordinal, name, value in record.emits:
             opened = unpickle_value(value)
             if run is not None:
                 run._emits.append((node, ordinal, name, opened))
             for handler in self.handlers.get(name, ()):
                 handler(opened)
+        if finished:
+            self.finished(record.run)
 
     def _observe(self, record: NodeRecord, learned: Learned) -> None:
         """Take in the first run of a Function (H3); what its `infer` said must hold."""
