@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from raygrad.errors import AutogradError
 
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class EvictFromDevice(Protocol):
+    """Callback that evicts values from a device; it returns whether it freed anything.
+
+    `what` describes the allocation that failed.
+    """
+
+    def __call__(self, device: str, what: str, /) -> bool: ...
 
 
 class Modes:
@@ -45,6 +54,7 @@ class Modes:
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
         replaying: whether user code runs a second time, as a silent replay: its emits were sent the first time.
         local: what the worker whose code runs here keeps for `worker_local`, by handle; None outside of workers.
+        evict: what evicts values of that worker when a device is full (`devices.backends.device_memory`); None outside.
         device: where factories make tensors, None for the host; no rare mode, since no op asks.
         casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
             are made before an op is called.
@@ -56,6 +66,7 @@ class Modes:
         "casting",
         "device",
         "engine_threads",
+        "evict",
         "forward",
         "grad",
         "inference",
@@ -71,11 +82,13 @@ class Modes:
         "transforms",
     )
 
-    def __init__(self) -> None:
+    def __init__(
+        self, passes: int = 0, local: dict[str, Any] | None = None, evict: EvictFromDevice | None = None
+    ) -> None:
         self.grad: bool = True
         self.recorder: Recorder | None = None
         self.only_recorder: Recorder | None = None
-        self.passes: int = 0
+        self.passes = passes
         self.task: BackwardPass | None = None
         self.engine_threads: bool = True
         self.special: bool = False
@@ -88,7 +101,8 @@ class Modes:
         self.transforms: tuple[str, ...] = ()
         self.casting: Any = None
         self.device: Any = None
-        self.local: dict[str, Any] | None = None
+        self.local = local
+        self.evict = evict
         self.replaying: bool = False
 
     def changed(self) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,17 +49,26 @@ class ResidentMemory:
 
 
 class AbstractNodeRecord:
-    """The recorded node that makes some pending values; the client subclasses it."""
+    """The recorded node that makes some pending values, and who holds these; the client subclasses it.
 
-    __slots__ = ("recorder",)
+    Attributes:
+        recorder: who recorded it.
+        live: a bit per output that somebody holds.
+        saved: a bit per output that a backward node holds as a residual.
+        run: the run it was submitted in, -1 before.
+        base: the value id of its first output in that run.
+    """
 
-    recorder: Recorder
+    __slots__ = ("base", "live", "recorder", "run", "saved")
 
-    def released(self, index: int) -> None:
-        """Note that the last reference to output `index` was released."""
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.live = self.saved = 0
+        self.run = self.base = -1
 
     def retained(self, index: int) -> None:
         """Note that a backward node retains output `index` as a residual."""
+        self.saved |= self.recorder.residual_bit << index
 
 
 class RecordTemplate:
@@ -77,7 +86,7 @@ class RecordTemplate:
 class Pending:
     """A value that a session has recorded and may not have computed yet.
 
-    Python's reference count decides whether the value is needed: when the object dies, its record is notified.
+    Python's reference count decides whether the value is needed: when the object dies, its record notes it.
     `defined` is False for a gradient known to be undefined, and None if only a run can tell (H5).
     """
 
@@ -102,7 +111,10 @@ class Pending:
         """Defined in every earlier run, though not known to be in this one: an optimiser relies on it and checks it."""
 
     def __del__(self) -> None:
-        self.record.released(self.index)
+        record = self.record
+        record.live &= ~(1 << self.index)
+        if record.run >= 0:
+            record.recorder.dropped.append((record.run, record.base + self.index))
 
     @property
     def device(self) -> Device:
@@ -125,6 +137,13 @@ class Pending:
 
 class Recorder(ABC):
     """Records nodes instead of running them. Values come in as `Data` and go out as `Pending`."""
+
+    dropped: deque[tuple[int, int]]
+    """Submitted values (run, value id) that lost their last holder."""
+    residual_bit = 0
+    """1 if residuals of backward nodes go to the object store, 0 if they stay on their worker."""
+    retaining = False
+    """Whether the pass that records retains its graph; set by the engine."""
 
     @abstractmethod
     def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
@@ -261,16 +280,8 @@ class Recorder(ABC):
         """Give a variable (`.grad`, a parameter's data) its next version (H8)."""
 
     @abstractmethod
-    def during_pass(self, retain: bool) -> AbstractContextManager[None]:
-        """Return the context manager to hold while a backward pass records; `retain`: it keeps the graph."""
-
-    def until_submitted(self) -> AbstractContextManager[None]:
-        """Return the context manager to hold while a pass records and is submitted."""
-        return nullcontext()
-
-    @abstractmethod
     def submit(self) -> None:
-        """Submit what is recorded and needed. Does not block."""
+        """Submit what is recorded and needed. Does not block. Call it with the collector paused (`collector_pause`)."""
 
 
 def resolve_gradient(value: Data) -> Data:

@@ -56,11 +56,6 @@ def unpack_of(cls: type[Function]) -> Callable[[Any], Any]:
     return cast("Any", cls)._applied_under[1]
 
 
-def is_packing(cls: type[Function]) -> bool:
-    """Tell whether a class is one that `with_hooks` made."""
-    return getattr(cls, "_applied_under", None) is not None
-
-
 def packing(cls: type[Function]) -> AbstractContextManager[None]:
     """Return a context manager in which a derived class packs saved tensors by its hooks; for other classes, an empty
     one."""

@@ -6,9 +6,7 @@ themselves where a value below is pending in a session.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,11 +128,15 @@ class BatchedPassRecorder(Recorder):
         else:
             setattr(variable, attribute, value)
 
-    def during_pass(self, retain: bool) -> AbstractContextManager[None]:
-        """Return the ambient session's context manager for a pass that records into it."""
-        if state.recorder is None:
-            return contextlib.nullcontext()
-        return state.recorder.during_pass(retain)
+    @property
+    def retaining(self) -> bool:
+        """Whether the graph is retained: what the ambient session is told, if there is one."""
+        return state.recorder is not None and state.recorder.retaining
+
+    @retaining.setter
+    def retaining(self, retain: bool) -> None:
+        if state.recorder is not None:
+            state.recorder.retaining = retain
 
     def submit(self) -> None:
         """Let the ambient session submit."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from raygrad.errors import AutogradError
 from .. import ops
 from ..core.array_layout import is_array
 from ..core.batched_data import Batched
+from ..core.collector_pause import collector_paused
 from ..core.modes import state
 from ..core.recorder import Pending, Recorder, resolve_gradient
 from ..devices import Device
@@ -87,12 +89,7 @@ def backward(
             if isinstance(place, Tensor):
                 place.retain_grad()  # how a non-leaf among them accumulates (EN-12)
     task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
-    if task.recorder is None:
-        task.run(_seeds(roots, grads, task), edges)
-        return
-    with task.recorder.until_submitted():
-        task.run(_seeds(roots, grads, task), edges)
-        task.recorder.submit()
+    _run_and_submit(task, lambda: task.run(_seeds(roots, grads, task), edges))  # nobody holds a seed at submission
 
 
 def grad(
@@ -178,15 +175,20 @@ def _captured_by(
     ones."""
     edges = [_edge_of(place) for place in places]
     seeds = _seeds(roots, grads, task)
-    if task.recorder is None:
-        task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes)
-    else:
-        with task.recorder.until_submitted():
-            task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes)
-            task.recorder.submit()
+    _run_and_submit(task, lambda: task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes))
     given = {id(value) for _, value in seeds}
     found = {edge: _captured(task, edge, given) for edge in dict.fromkeys(edges)}
     return [found[edge] for edge in edges]
+
+
+def _run_and_submit(task: BackwardPass, run: Callable[[], None]) -> None:
+    """Run a pass, and submit what it has recorded, if it has a recorder."""
+    if task.recorder is None:
+        run()
+        return
+    with collector_paused():
+        run()
+        task.recorder.submit()
 
 
 def _captured(task: BackwardPass, edge: Edge, given: Collection[int]) -> Tensor | None:
@@ -205,7 +207,8 @@ def pull_back(
     in a session nothing is submitted."""
     task = BackwardPass(_recorder_of(outputs), True, create_graph)
     edges = [tensor.edge() for tensor in inputs]
-    task.run(_seeds(outputs, grads, task), edges, into_leaves=False)
+    with nullcontext() if task.recorder is None else collector_paused():
+        task.run(_seeds(outputs, grads, task), edges, into_leaves=False)
     return [_tensor_or_none(task.captured.get(edge)) for edge in edges]
 
 

@@ -8,11 +8,11 @@ make them. Deep graphs are walked with explicit stacks, never by recursion (ND-1
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -49,8 +49,6 @@ _NESTED_PER_THREAD = 40
 """Nested passes that share a thread, before the next one gets a fresh stack: Python allows about 1,000
 frames, and a level takes six in addition to the user's (EN-23)."""
 
-
-_UNRECORDED = contextlib.nullcontext()
 
 _plus = quiet(np.add)
 
@@ -104,7 +102,19 @@ class BackwardPass:
         `into_leaves` says whether wanted leaves accumulate as well. `outer_nodes` belong to another graph: the pass
         ends before them, and none of their hooks is called."""
         self._outer_nodes = outer_nodes
-        self._waiting = waiting = dependencies([edge[0] for edge, _ in seeds], outer_nodes)
+        recorder = self.recorder
+        if recorder is None:
+            self._run(seeds, wanted, into_leaves)
+            return
+        retaining, recorder.retaining = recorder.retaining, self.retain
+        try:
+            self._run(seeds, wanted, into_leaves)
+        finally:
+            recorder.retaining = retaining
+
+    def _run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, into_leaves: bool) -> None:
+        """Run the nodes, then the callbacks, in the modes of a pass."""
+        self._waiting = waiting = dependencies([edge[0] for edge, _ in seeds], self._outer_nodes)
         if wanted is not None:
             self._wanted = frozenset(wanted)
             self._ends = {edge[0] for edge in wanted}
@@ -123,12 +133,11 @@ class BackwardPass:
         here.passes += 1
         here.task = self
         try:
-            with _UNRECORDED if self.recorder is None else self.recorder.during_pass(self.retain):
-                # recording, this thread has the session locked
-                if here.passes % _NESTED_PER_THREAD or self.recorder is not None or not here.engine_threads:
-                    self._traverse(waiting)
-                else:
-                    _on_fresh_stack(lambda: self._traverse(waiting))
+            # recording, this thread has the session locked
+            if here.passes % _NESTED_PER_THREAD or self.recorder is not None or not here.engine_threads:
+                self._traverse(waiting)
+            else:
+                _on_fresh_stack(lambda: self._traverse(waiting))
             self.node = None
             while self.callbacks:
                 here.grad = self.create_graph
@@ -275,7 +284,7 @@ class BackwardPass:
                     value = grads[number]
                     if self.on_tensors and not self.create_graph:  # `.grad` carries no tangents
                         value = value._data
-                    with device_guard(value) if needs_device_guard(value) else _UNRECORDED:
+                    with device_guard(value) if needs_device_guard(value) else nullcontext():
                         accumulate(tensor, value, self.create_graph, self.recorder, out_of_place=True)
         if self._wanted:
             for number, value in enumerate(grads):

@@ -6,7 +6,7 @@ a run is decided in `workers.interpreter`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, slot_of
@@ -60,7 +60,17 @@ def unchecked_places(node: FunctionNode) -> set[tuple[int, bool]]:
 # ---- a backward on a worker ------------------------------------------------------------------------------------------
 
 
-def is_plain(node: FunctionNode) -> bool:
+class WatchedSlots(list[Any]):
+    """What was saved, noting whether it is read (CX-11)."""
+
+    read = False
+
+    def __iter__(self) -> Iterator[Any]:
+        self.read = True
+        return super().__iter__()
+
+
+def _is_plain(node: FunctionNode) -> bool:
     """Tell whether a context has neither hooks nor references nor packed values: nearly always."""
     if node._references != {} or node._pre_hooks is not None or node._post_hooks is not None:
         return False
@@ -77,9 +87,11 @@ def is_plain(node: FunctionNode) -> bool:
 
 def replay_plain(
     node: FunctionNode, watched: list[Any], items: Sequence[Any], inputs: int, outputs: int
-) -> FunctionNode:
-    """Return a copy of a plain context that saved what is put in `watched`: in `items` arguments and outputs begin at
-    these places."""
+) -> FunctionNode | None:
+    """Return a copy of a context that saved what is put in `watched`: in `items` arguments and outputs begin at these
+    places. None if the context is not plain."""
+    if not _is_plain(node):
+        return None
     copy = object.__new__(type(node))
     copy.__dict__.update(node.__dict__)
     kept = node._kept

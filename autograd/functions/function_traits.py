@@ -89,10 +89,11 @@ class FunctionTraits:
         boxed: backward takes one list of gradients instead of one argument for each (CX-26).
         read_once: the first read of saved tensors releases them (CX-25).
         writable: forward and backward get writable copies.
+        packs: its saved tensors are packed by the hooks under which it was applied (`derived`).
         node: the class of its nodes.
     """
 
-    __slots__ = ("backward", "boxed", "forward", "node", "read_once", "setup", "writable")
+    __slots__ = ("backward", "boxed", "forward", "node", "packs", "read_once", "setup", "writable")
 
     def __init__(self, cls: type[Function]) -> None:
         self.node = cls._backward_cls
@@ -108,6 +109,7 @@ class FunctionTraits:
         )
         self.boxed: Any = getattr(cls, "boxed_grads_call", False)
         self.read_once: Any = getattr(cls, "clear_saved_tensors_on_access", False)
+        self.packs = getattr(cls, "_applied_under", None) is not None
         writable: Any = getattr(cls, "writable_inputs", False)
         self.writable = bool(writable)
         if self.writable:

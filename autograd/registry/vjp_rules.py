@@ -7,7 +7,7 @@ are summed down to the shape of their operand and converted to its dtype here. N
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -96,32 +96,19 @@ class RuleContext(Protocol):
     def outputs(self) -> Sequence[Meta | None]: ...
 
 
-class OpContext:
-    """Residuals, parameters, and what is wanted.
+class OpContext(NamedTuple):
+    """Residuals, parameters, and what is wanted."""
 
-    Attributes:
-        saved_tensors: the residuals in the order that the entry declares; arrays or tensors, as the gradient is.
-        params: the op's static parameters.
-        needs_input_grad: per operand, whether its gradient is wanted.
-        inputs: per operand (shape, dtype), None for numbers.
-        outputs: per output (shape, dtype).
-    """
-
-    __slots__ = ("inputs", "needs_input_grad", "outputs", "params", "saved_tensors")
-
-    def __init__(
-        self,
-        saved: Sequence[Any],
-        params: tuple[Any, ...],
-        needs: Sequence[Any],
-        inputs: Sequence[Meta | None],
-        outputs: Sequence[Meta],
-    ) -> None:
-        self.saved_tensors = saved
-        self.params = params
-        self.needs_input_grad = needs
-        self.inputs = inputs
-        self.outputs = outputs
+    saved_tensors: Sequence[Any]
+    """The residuals in the order that the entry declares; arrays or tensors, as the gradient is."""
+    params: tuple[Any, ...]
+    """The op's static parameters."""
+    needs_input_grad: Sequence[Any]
+    """Per operand, whether its gradient is wanted."""
+    inputs: Sequence[Meta | None]
+    """Per operand (shape, dtype), None for numbers."""
+    outputs: Sequence[Meta]
+    """Per output (shape, dtype)."""
 
 
 def vjp_arrays(op: Op, rule: Derivative, ctx: RuleContext, grads: Sequence[Any]) -> Sequence[Any]:

@@ -145,11 +145,6 @@ class Timing(NamedTuple):
     waited: float = 0.0
     """The part of `steps` that was found to be waits for other threads of the process."""
 
-    @property
-    def ended(self) -> float:
-        """The worker's clock when the outputs were packed."""
-        return self.began + self.inputs + self.steps + self.outputs
-
 
 class Record(NamedTuple):
     """The outcome of one attempt at a segment."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..model.measured_costs import TimedRecord
+
 
 @dataclass(slots=True)
 class ClockOffset:
@@ -16,10 +18,10 @@ class ClockOffset:
     low: float = float("-inf")
     high: float = float("inf")
 
-    def saw(self, *, sent: float, began: float, ended: float, came: float) -> None:
+    def saw(self, called: TimedRecord) -> None:
         """Enter a call: sent and answered by the session's clock, begun and ended by the worker's."""
-        self.low = max(self.low, sent - began)
-        self.high = min(self.high, came - ended)
+        self.low = max(self.low, called.sent - called.record.timing.began)
+        self.high = min(self.high, called.came - called.ended)
 
     @property
     def seconds(self) -> float:

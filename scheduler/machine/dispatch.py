@@ -89,6 +89,7 @@ class Dispatcher:
         segment.move(Move.DISPATCHED, at)
         segment.dispatched = True
         self._state.in_flight[worker] = self._state.in_flight.get(worker, 0) + 1
+        self._liveness.unpin_now(worker)  # it goes along with the call
         self._liveness.commands.append(
             RunSegment(run=segment.run, segment=segment.index, attempt=segment.attempt, worker=worker)
         )

@@ -53,6 +53,17 @@ class RunSubmitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSubmitted:
+    """A graph was handed in with its plan: the machine takes it as the `run_submitted` of these."""
+
+    at: float
+    run: int
+    plan: Plan
+    sources: tuple[tuple[int, int] | None, ...]
+    """See `run_submitted`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFinished:
     """An attempt at a segment came back. "failed": its code raised; "skipped": an input was poisoned, so that it
     did not run. A late result of an earlier attempt may be reported; the machine counts and drops it."""
@@ -124,7 +135,16 @@ class RunAbandoned:
     run: int
 
 
-Event = RunSubmitted | SegmentFinished | ValueRequested | ValueExported | ValueDropped | WorkerDied | RunAbandoned
+Event = (
+    RunSubmitted
+    | PlanSubmitted
+    | SegmentFinished
+    | ValueRequested
+    | ValueExported
+    | ValueDropped
+    | WorkerDied
+    | RunAbandoned
+)
 
 
 def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[int, int] | None]) -> RunSubmitted:

@@ -27,12 +27,18 @@ class Liveness:
         self._unpins: defaultdict[int, list[Pinned]] = defaultdict(list)
 
     def take(self) -> list[Command]:
-        """Return the collected commands and clear them. `Unpin` commands come last, one per worker."""
+        """Return the collected commands and clear them. `Unpin` commands come last, one per worker, unless a segment
+        follows on the worker."""
         for worker in sorted(self._unpins):
-            self.commands.append(Unpin(worker=worker, values=tuple(sorted(self._unpins[worker]))))
-        self._unpins.clear()
+            self.unpin_now(worker)
         commands, self.commands = self.commands, []
         return commands
+
+    def unpin_now(self, worker: int) -> None:
+        """Command the values of a worker to be unpinned that nothing reads any more, if there are any."""
+        values = self._unpins.pop(worker, None)
+        if values:
+            self.commands.append(Unpin(worker=worker, values=tuple(sorted(values))))
 
     def maker(self, value: LiveValue) -> LiveSegment:
         """Return the segment that makes a kept value."""

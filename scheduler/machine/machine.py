@@ -19,11 +19,12 @@ from collections import deque
 
 from raygrad.errors import InvariantViolation
 
-from ..model.plan import InStore, OnWorker
+from ..model.plan import InStore, OnWorker, Plan
 from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue
 from .dispatch import Dispatcher
 from .events import (
     Event,
+    PlanSubmitted,
     RunAbandoned,
     RunSubmitted,
     SegmentFinished,
@@ -31,6 +32,7 @@ from .events import (
     ValueExported,
     ValueRequested,
     WorkerDied,
+    run_submitted,
 )
 from .liveness import Liveness
 from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
@@ -54,6 +56,8 @@ class Machine:
         self._liveness = Liveness(self.state)
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._at = 0.0
+        self._latest: tuple[Plan, RunSubmitted] | None = None
+        """The plan submitted last, and what it consists of, unless that depends on the run."""
 
     def handle(self, *events: Event) -> list[Command]:
         """Take what has happened, in that order; return what is to be done, in that order.
@@ -64,8 +68,10 @@ class Machine:
         for event in events:
             self._at = event.at
             match event:
+                case PlanSubmitted():
+                    self._submitted(event.run, self._segments_of(event))
                 case RunSubmitted():
-                    self._submitted(event)
+                    self._submitted(event.run, event)
                 case SegmentFinished():
                     self._finished(event)
                 case ValueRequested():
@@ -84,13 +90,21 @@ class Machine:
 
     # ---- a run comes in --------------------------------------------------------------------------------------------
 
-    def _submitted(self, event: RunSubmitted) -> None:
+    def _segments_of(self, event: PlanSubmitted) -> RunSubmitted:
+        """Return what a plan consists of: what it did before, for the same plan, if no segment reads a kept value."""
+        if self._latest is not None and self._latest[0] is event.plan and not any(event.sources):
+            return self._latest[1]
+        made = run_submitted(event.plan, at=event.at, run=event.run, sources=event.sources)
+        self._latest = None if any([segment.reads for segment in made.segments]) else (event.plan, made)
+        return made
+
+    def _submitted(self, number: int, event: RunSubmitted) -> None:
         state = self.state
-        if event.run <= state.last_run:
-            raise InvariantViolation(f"run {event.run} was submitted after run {state.last_run}")
-        state.last_run = event.run
-        segments = [LiveSegment(event.run, index, given) for index, given in enumerate(event.segments)]
-        run = LiveRun(event.run, segments, event.open_ended, len(segments))
+        if number <= state.last_run:
+            raise InvariantViolation(f"run {number} was submitted after run {state.last_run}")
+        state.last_run = number
+        segments = [LiveSegment(number, index, given) for index, given in enumerate(event.segments)]
+        run = LiveRun(number, segments, event.open_ended, len(segments))
         for segment in segments:
             for index, saved in enumerate(segment.given.exports):
                 run.exports[segment.index, index] = LiveExport(segment.index, index, saved)
@@ -99,11 +113,11 @@ class Machine:
             state.queues.setdefault(segment.given.worker, deque()).append(segment)
             state.stirred.add(segment.given.worker)
         for value, place in event.kept:
-            run.values[value] = LiveValue(event.run, value, place)
+            run.values[value] = LiveValue(number, value, place)
             segments[place.segment].kept.append(value)
             if isinstance(place, InStore):
                 run.exports[place.segment, place.export].kept += 1
-        state.runs[event.run] = run
+        state.runs[number] = run
         trouble = self._claim(run)
         if trouble is not None:
             self._fail(run, trouble)

@@ -20,6 +20,8 @@ from .events import SubmittedSegment
 class SegmentState(Enum):
     """Where a segment is in its life. The last three are final."""
 
+    __hash__ = object.__hash__  # for `TRANSITIONS`: that of Enum takes the time of ten lookups
+
     WAITING = "waiting"
     """Not commanded yet: its worker's window is full, or what it reads is not commanded."""
     RUNNING = "running"
@@ -37,6 +39,8 @@ class SegmentState(Enum):
 
 class Move(Enum):
     """A transition of one segment, caused by an event or a decision."""
+
+    __hash__ = object.__hash__
 
     DISPATCHED = "dispatched"
     DONE = "reported done"
@@ -70,7 +74,10 @@ class LiveSegment:
     """Kept values that it makes."""
     dispatched: bool = False
     """A command to run it was given, so that its exports and pins may exist."""
-    story: list[str] = field(default_factory=list[str])
+    moves: list[tuple[float, Move, int, SegmentState]] = field(
+        default_factory=list["tuple[float, Move, int, SegmentState]"]
+    )
+    """Its moves so far, each with its time, the attempt, and the state after it."""
 
     def move(self, move: Move, at: float) -> None:
         """Change state as the table says.
@@ -79,9 +86,19 @@ class LiveSegment:
         """
         after = TRANSITIONS.get((self.state, move))
         if after is None:
-            raise InvalidTransition((self.run, self.index), self.state.value, move.value, tuple(self.story))
-        self.story.append(f"at {at:.6f}: {move.value} (attempt {self.attempt}), {self.state.value} -> {after.value}")
+            raise InvalidTransition((self.run, self.index), self.state.value, move.value, self._story())
+        self.moves.append((at, move, self.attempt, after))
         self.state = after
+
+    def _story(self) -> tuple[str, ...]:
+        """Return the moves so far in words."""
+        before = [SegmentState.WAITING, *[after for _, _, _, after in self.moves]]
+        return tuple(
+            [
+                f"at {at:.6f}: {move.value} (attempt {attempt}), {state.value} -> {after.value}"
+                for (at, move, attempt, after), state in zip(self.moves, before, strict=False)
+            ]
+        )
 
 
 @dataclass(slots=True)

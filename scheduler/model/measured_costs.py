@@ -54,6 +54,12 @@ class TimedRecord(NamedTuple):
     spent: float = 0.0
     """Seconds that the client's thread worked on the call, to send it and to take in its record."""
 
+    @property
+    def ended(self) -> float:
+        """The worker's clock when the outputs were packed."""
+        began, inputs, steps, outputs, *_ = self.record.timing
+        return began + inputs + steps + outputs
+
 
 class PlanCostClasses(NamedTuple):
     """The nodes of a plan, counted by class (`CostClasses`)."""
@@ -178,6 +184,13 @@ class MeasuredCosts:
         self._costs = replace(self._costs, **figures)
         self._changed = True
 
+    def ended(
+        self, graph: Graph, plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str, *, alone: bool
+    ) -> None:
+        """Count a run that has ended well, and enter it if it is one to learn from; see `take`."""
+        if self.wants(plan):
+            self.take(graph, plan, calls, cluster, here, alone=alone)
+
     def take(
         self, graph: Graph, plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str, *, alone: bool = True
     ) -> None:
@@ -219,7 +232,7 @@ class MeasuredCosts:
         """Return when the client had a record, or would have had it if it had waited."""
         if call.awaited:
             return call.came
-        return min(call.came, call.record.timing.ended + self._costs.return_seconds)
+        return min(call.came, call.ended + self._costs.return_seconds)
 
     def _segment(self, known: _PlanHistory, record: Record, measured: dict[str, tuple[float, float, int]]) -> None:
         """Add the times of one segment's nodes: per kind, measured seconds, those of the prior, and nodes."""
@@ -249,7 +262,7 @@ class MeasuredCosts:
         of a plan calls bring programs, too: how long a worker waits for another is seen, but for its first call."""
         costs = self._costs
         began = [call.record.timing.began for call in calls]
-        ended = [call.record.timing.ended for call in calls]
+        ended = [call.ended for call in calls]
         free: dict[int, float] = {}
         for number, segment in enumerate(plan.segments):
             timing = calls[number].record.timing

@@ -88,7 +88,8 @@ class Planner:
         self._measured = measured
         self._plans: OrderedDict[tuple[object, ...], _CachedPlan] = OrderedDict()
         self._large = ClusteredPlanner()
-        self._due: _DuePlan | None = None
+        self.due: _DuePlan | None = None
+        """The plan requested last, if it is due for review: see `reconsider`."""
         self.hits = 0
         """Calls of `plan` answered from the cache."""
         self.misses = 0
@@ -111,13 +112,13 @@ class Planner:
         if cluster != self._cluster:
             self._cluster = cluster
             self._cluster_epoch += 1
-            self._due = None
+            self.due = None
 
     def use_costs(self, costs: Costs) -> None:
         """Plan with another cost model from now on, whatever is measured; it must have an epoch of its own."""
         self._costs = costs
         self._measured = None
-        self._due = None
+        self.due = None
 
     def plan(self, graph: Graph, residency: tuple[int, ...], key: bytes) -> Planned:
         """Return the plan of a graph and its programs, from the cache if it was planned before.
@@ -137,7 +138,7 @@ class Planner:
             if self._measured is not None and not relieved and is_due(kept.uses):
                 now = repredict(graph, kept.planned.plan, residency, self._measured, self._cluster)
                 kept.planned = kept.planned._replace(plan=now)
-                self._due = _DuePlan(kept, graph, residency, key)
+                self.due = _DuePlan(kept, graph, residency, key)
             return kept.planned
         self.misses += 1
         costs = self.costs
@@ -161,7 +162,7 @@ class Planner:
         Call it when the planned segments are on their way to the workers. `loop` returns the loop-carried values: the
         externals that the previous run of the same graph made.
         """
-        due, self._due = self._due, None
+        due, self.due = self.due, None
         if due is None or self._measured is None:
             return
         kept, graph, residency, key = due

@@ -34,7 +34,7 @@ def test_h20_emits_of_late_answers_of_three_workers_are_sorted_by_position() -> 
             called(run.number + 1, 0, 1, (0, 0)),  # of another run
         ]
         for answer in answers:
-            arrivals.record(answer)
+            arrivals.record(answer, finished=False)
         places = [(node, ordinal) for one in answers for node, ordinal, _, _ in one.record.emits]
         assert heard == places, "handlers hear what comes, as it comes"
         assert run.emits == [("place", place) for place in sorted(places[:-1])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,13 @@ class Log:
         self.failures: dict[int, tuple[Record | None, str]] = {}
         self.lost: dict[int, LostWorker] = {}
 
-    def record(self, called: TimedRecord) -> None:
+    def record(self, called: TimedRecord, finished: bool) -> None:
         record, sent, came, *_ = called
         self.told.append(("record", record.run, record.segment))
         self.records.append(record)
         self.times[record.run, record.segment] = (sent, came)
+        if finished:
+            self.finished(record.run)
 
     def fetched(self, run: int, value: int, worker: int, left: Any) -> None:
         self.told.append(("fetched", run, value, worker, left))
@@ -101,12 +103,14 @@ class Session:
         self.driver = Driver(executor, Planner(executor.cluster), Machine(window=window), self.log)
         self.run = 0
 
-    def submit(self, graph: Graph, *externals: External | np.ndarray[Any, Any]) -> int:
+    def submit(
+        self, graph: Graph, *externals: External | np.ndarray[Any, Any], dropped: Iterable[tuple[int, int]] = ()
+    ) -> int:
         """Submit a graph, and return its run number."""
         self.run += 1
         given = tuple(SuppliedExternal(one) if isinstance(one, np.ndarray) else one for one in externals)
         encoded = encode_graph(graph)
-        self.driver.submit(GraphSubmission(self.run, graph, encoded, structural_hash(encoded), given))
+        self.driver.submit(GraphSubmission(self.run, graph, encoded, structural_hash(encoded), given), dropped)
         return self.run
 
     def learn(self, obj: Any, *, in_process: bool = False) -> str:

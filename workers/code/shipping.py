@@ -104,6 +104,8 @@ class Shipped(NamedTuple):
     captured: tuple[Tensor | np.ndarray[Any, Any], ...]
     guard: Guard
     """Holds while the same code would be shipped alike."""
+    lasts: bool = False
+    """Whether that is so however much later: the guard covers all that decides it."""
 
 
 # ---- out -------------------------------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
                 _shipped.popitem(last=False)
         return shipped
     shipment, order, _ = known
-    return Shipped(shipment.fingerprint, shipment, tuple([looks.captured[place] for place in order]), looks.guard)
+    return Shipped(shipment.fingerprint, shipment, tuple([looks.captured[place] for place in order]), looks.guard, True)
 
 
 _shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] = OrderedDict()

@@ -43,8 +43,7 @@ class SegmentId(NamedTuple):
     segment: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(NamedTuple):
     """One attempt at a segment: the executor's unit of work."""
 
     worker: int
@@ -95,6 +94,9 @@ Report: TypeAlias = SegmentReturned | ValueReady | WorkerGone
 
 class Executor(ABC):
     """Runs calls on workers. All methods may be called from any thread; only `poll` and `read` wait."""
+
+    reports_unasked = True
+    """Whether it may report something while nothing is requested: that a worker has died."""
 
     def __init__(self, cluster: Cluster, host: str = "") -> None:
         self.cluster: Final = cluster
@@ -182,6 +184,11 @@ class Executor(ABC):
     @abstractmethod
     def busy(self) -> bool:
         """Whether any request is not answered yet."""
+
+    @property
+    def has_reports(self) -> bool:
+        """Whether `poll` without a timeout may return something."""
+        return True
 
     @abstractmethod
     def stored_bytes(self) -> int:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -32,13 +31,13 @@ from raygrad.scheduler.machine.commands import (
 )
 from raygrad.scheduler.machine.events import (
     Event,
+    PlanSubmitted,
     RunAbandoned,
     SegmentFinished,
     Status,
     ValueDropped,
     ValueExported,
     ValueRequested,
-    run_submitted,
 )
 from raygrad.scheduler.machine.events import WorkerDied as WorkerLostEvent
 from raygrad.scheduler.machine.machine import Machine
@@ -75,42 +74,47 @@ class LostWorker(NamedTuple):
 class Listener(Protocol):
     """Callbacks for the outcome of runs, called by one thread at a time: the one that polls or waits."""
 
-    def record(self, called: TimedRecord) -> None:
+    def record(self, called: TimedRecord, finished: bool) -> None:
         """A segment's record arrived and was accepted; its values are readable from here on. Times are of the driver's
-        clock."""
+        clock. With `finished`, which a record with emits never has, it is the last: its run's segments are done."""
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A requested kept value was fetched; `left` has (device, bytes) of each array that left its device for it."""
 
     def finished(self, run: int) -> None:
-        """All segments of a run are done."""
+        """All segments of a run are done, whose last record came before."""
 
     def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
         """A run failed. `record` says why if code raised, `lost` if a worker died; `reason` begins with
         "raised", "worker lost", "dependency" or "abandoned"."""
 
 
-@dataclass(slots=True)
 class _RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
-    planned: Planned
-    externals: tuple[SuppliedExternal | LocatedExternal, ...]
-    places: dict[int, ValueLocation]
-    """Where each kept value is or will be, as long as the client holds it."""
-    results: dict[int, Any] = field(default_factory=dict[int, Any])
-    """Kept values that were inlined in records."""
-    requested: set[int] = field(default_factory=set[int])
-    returned: set[int] = field(default_factory=set[int])
-    """Segments whose record has arrived."""
-    sent: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
-    """Per running segment, when its call was sent, and the CPU seconds of sending it."""
-    lost: dict[int, int] = field(default_factory=dict[int, int])
-    """Kept values that are lost, with the worker that held them."""
-    unreadable: dict[int, str] = field(default_factory=dict[int, str])
-    """Kept values that could not leave their worker, with the reason."""
-    failure: Record | None = None
-    finished: bool = False
+    __slots__ = (
+        "externals", "failure", "finished", "lost", "places", "planned", "requested", "results", "returned", "sent",
+        "unreadable",
+    )  # fmt: skip
+
+    def __init__(self, planned: Planned, externals: tuple[SuppliedExternal | LocatedExternal, ...]) -> None:
+        self.planned = planned
+        self.externals = externals
+        self.places: dict[int, ValueLocation] = dict(planned.plan.kept)
+        """Where each kept value is or will be, as long as the client holds it."""
+        self.results: dict[int, Any] = {}
+        """Kept values that were inlined in records."""
+        self.requested: set[int] = set()
+        self.returned: set[int] = set()
+        """Segments whose record has arrived."""
+        self.sent: dict[int, tuple[float, float]] = {}
+        """Per running segment, when its call was sent, and the CPU seconds of sending it."""
+        self.lost: dict[int, int] = {}
+        """Kept values that are lost, with the worker that held them."""
+        self.unreadable: dict[int, str] = {}
+        """Kept values that could not leave their worker, with the reason."""
+        self.failure: Record | None = None
+        self.finished = False
 
 
 class Driver:
@@ -139,7 +143,10 @@ class Driver:
         """Per worker, the number of calls that are not answered."""
         self._ready: set[ObjectId] = set()
         """Objects made of pinned values."""
-        self._reports: deque[Callable[[], None]] = deque()
+        self._dropped: list[Event] = []
+        """Values that the client has released, for the machine to be told with what happens next."""
+        self._reports: deque[TimedRecord | int | partial[None]] = deque()
+        """What the listener is yet to be told: records, runs that have finished, and calls of it."""
         self._delivering = 0
         """The number of threads inside of a listener callback."""
         self._lock = threading.RLock()
@@ -151,8 +158,9 @@ class Driver:
 
     # ---- requests of the session ------------------------------------------------------------------------------------
 
-    def submit(self, submission: GraphSubmission) -> Planned:
-        """Plan a graph and dispatch its first segments. Does not block, nor call the listener.
+    def submit(self, submission: GraphSubmission, dropped: Iterable[tuple[int, int]] = ()) -> Planned:
+        """Plan a graph and dispatch its first segments. Does not block, nor call the listener. The kept values
+        `dropped` are released before that; see `drop`.
 
         Raises:
             PlanError: no worker can run one of its nodes.
@@ -161,14 +169,16 @@ class Driver:
         with self._lock:
             if self._closed:
                 raise ExecutionError("this session's workers are gone: it was closed")
+            self._release(dropped)
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            self._runs[submission.run] = _RunState(planned, externals, dict(planned.plan.kept))
-            sources = [None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in externals]
-            self._dispatch(run_submitted(planned.plan, at=self._clock(), run=submission.run, sources=sources))
+            self._runs[submission.run] = _RunState(planned, externals)
+            sources = tuple([None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in externals])
+            self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
             self._flush_unpins()
-            self.planner.reconsider(lambda: self._loop_carried(planned, externals))  # while the workers run
+            if self.planner.due is not None:  # while the workers run
+                self.planner.reconsider(lambda: self._loop_carried(planned, externals))
             return planned
 
     def preview(self, submission: GraphSubmission) -> tuple[Planned, tuple[int, ...]]:
@@ -214,8 +224,8 @@ class Driver:
             ExecutionError: nothing is running that could end the wait, or only the code that waits.
         """
         self._deliver()
-        if not done():
-            self.poll()  # reports that have arrived already
+        if not done() and self.executor.has_reports:
+            self.poll()  # what has arrived already was not awaited
         while not done():
             remaining = WAIT_SLICE if deadline is None else deadline - self._clock()
             if remaining <= 0:
@@ -278,17 +288,17 @@ class Driver:
     def drop(self, values: Iterable[tuple[int, int]]) -> None:
         """Release the client's references to kept values (run, value). Those of failed runs are dropped already."""
         with self._lock:
-            events: list[Event] = []
-            at = self._clock()
-            for number, value in values:
-                run = self._runs.get(number)
-                if run is None or run.places.pop(value, None) is None:
-                    continue
-                run.results.pop(value, None)
-                events.append(ValueDropped(at=at, run=number, value=value))
-                self._forget_if_empty(number)
-            if events:
-                self._dispatch(*events)
+            self._release(values)
+            self._dispatch()
+
+    def _release(self, values: Iterable[tuple[int, int]]) -> None:
+        for number, value in values:
+            run = self._runs.get(number)
+            if run is None or run.places.pop(value, None) is None:
+                continue
+            run.results.pop(value, None)
+            self._dropped.append(ValueDropped(at=self._clock(), run=number, value=value))
+            self._forget_if_empty(number)
 
     def abandon(self, run: int) -> None:
         """Cancel a run: segments that are not started never will be, and its values are dropped."""
@@ -357,8 +367,7 @@ class Driver:
                 run.failure = record
             sent, spent = run.sent.pop(record.segment, (at, 0.0))
             if record.status != "skipped":
-                called = TimedRecord(record, sent, at, awaited, spent + seconds)
-                self._reports.append(partial(self._listener.record, called))
+                self._reports.append(TimedRecord(record, sent, at, awaited, spent + seconds))
         self._dispatch(
             SegmentFinished(
                 at=at,
@@ -379,9 +388,10 @@ class Driver:
             self._reports.append(partial(self._listener.fetched, number, value, worker, left))
 
     def _dispatch(self, *events: Event) -> None:
-        """Pass events to the state machine and carry out its commands."""
+        """Pass events to the state machine, after what was dropped before, and carry out its commands."""
         not_started: list[Record] = []
-        for command in self._machine.handle(*events):
+        dropped, self._dropped = self._dropped, []
+        for command in self._machine.handle(*dropped, *events):
             match command:
                 case RunSegment():
                     failed = self._start(command)
@@ -403,7 +413,7 @@ class Driver:
                 case FinishRun(run=run):
                     self._runs[run].finished = True
                     self._forget_if_empty(run)
-                    self._reports.append(partial(self._listener.finished, run))
+                    self._reports.append(run)
                 case FailRun():
                     self._failed(command)
         for record in not_started:
@@ -425,14 +435,28 @@ class Driver:
 
     def _deliver(self) -> None:
         """Call the listener, in order; its handlers may re-enter."""
-        while True:
+        reports, listener = self._reports, self._listener
+        while reports:
             with self._lock:
-                if not self._reports:
+                if not reports:
                     return
-                report = self._reports.popleft()
+                report = reports.popleft()
+                finished = (
+                    isinstance(report, TimedRecord)
+                    and bool(reports)
+                    and reports[0] == report.record.run
+                    and not report.record.emits  # whose handlers come before the end, and may wait for it
+                )
+                if finished:
+                    reports.popleft()
                 self._delivering += 1
             try:
-                report()
+                if isinstance(report, TimedRecord):
+                    listener.record(report, finished)
+                elif isinstance(report, int):
+                    listener.finished(report)
+                else:
+                    report()
             finally:
                 with self._lock:
                     self._delivering -= 1
@@ -444,6 +468,8 @@ class Driver:
 
     def _flush_unpins(self) -> None:
         """Send pending unpins to workers without a running call."""
+        if self._dropped:  # what was to come next did not
+            self._dispatch()
         for worker in [worker for worker in self._unpins if not self._running.get(worker)]:
             self.executor.unpin(worker, self._unpins.pop(worker))
 

@@ -100,6 +100,8 @@ def _devices(workers: int, gpus: int | None) -> list[tuple[str, ...]]:
 class InProcessExecutor(Executor):
     """Runs calls in this process, on `workers` hosts."""
 
+    reports_unasked = False
+
     def __init__(
         self,
         workers: int = 1,
@@ -130,8 +132,10 @@ class InProcessExecutor(Executor):
         self._strict = strict
         self._blas_threads = blas_threads
         self._workers = [_Worker(spec.name) for spec in self.cluster.workers]
-        self._changed = threading.Condition(threading.Lock())
-        """Guards all fields below; notified when work arrives or ends."""
+        self._lock = threading.Lock()
+        """Guards all fields below."""
+        self._changed = threading.Condition(self._lock)
+        """Notified when work arrives or ends."""
         self._objects: dict[ObjectId, Any] = {}
         self._sizes: dict[ObjectId, int] = {}
         self._dropped: set[ObjectId] = set()
@@ -150,7 +154,7 @@ class InProcessExecutor(Executor):
     # ---- submission of work -----------------------------------------------------------------------------------------
 
     def start(self, work: Work) -> None:
-        with self._changed:
+        with self._lock:
             self._check_open()
             for name in work.arguments:
                 if name not in self._objects and name not in self._expected:
@@ -163,7 +167,7 @@ class InProcessExecutor(Executor):
             self._enqueue(work)
 
     def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None:
-        with self._changed:
+        with self._lock:
             self._check_open()
             self._expected.add(value_object(run, value))
             self._enqueue(_Fetch(worker, run, value, after, requested))
@@ -190,7 +194,7 @@ class InProcessExecutor(Executor):
 
     def poll(self, timeout: float) -> list[Report]:
         deadline = time.monotonic() + timeout
-        with self._changed:
+        with self._lock:
             while not self._reports and not self._closed:
                 looks_again, self._polled_in_vain = self._polled_in_vain, True
                 worker = self._next_ready() if timeout > 0 or looks_again else None
@@ -206,8 +210,10 @@ class InProcessExecutor(Executor):
             return reports
 
     def check_wait(self) -> None:
+        if not self._running:
+            return
         thread = threading.get_ident()
-        with self._changed:
+        with self._lock:
             if thread not in self._running or any(other != thread for other in self._running) or self._reports:
                 return
             if any(worker.queue and self._is_ready(worker) for worker in self._workers):
@@ -220,7 +226,7 @@ class InProcessExecutor(Executor):
 
     def _serve(self, worker: _Worker) -> None:
         """Run long work of a worker: the loop of its own thread."""
-        with self._changed:
+        with self._lock:
             while not self._closed:
                 if worker.queue and _is_long(worker.queue[0]) and self._is_ready(worker):
                     self._run_next(worker)
@@ -254,11 +260,11 @@ class InProcessExecutor(Executor):
         try:
             objects = [self._objects[name] for name in work.arguments]
             self._running.append(threading.get_ident())
-            self._changed.release()
+            self._lock.release()
             try:
                 record, exports = self._execute(worker, work, objects)
             finally:
-                self._changed.acquire()
+                self._lock.acquire()
                 self._running.remove(threading.get_ident())
         except BaseException as error:
             record = failed_record(work.call, worker.name, os.getpid(), error)
@@ -343,7 +349,7 @@ class InProcessExecutor(Executor):
 
     def read(self, name: ObjectId, timeout: float | None) -> Any:
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
+        with self._lock:
             while name in self._expected:
                 worker = self._next_ready()
                 if worker is not None:
@@ -363,11 +369,11 @@ class InProcessExecutor(Executor):
 
     def _give_way(self, device: str, what: str) -> bool:
         """Have idle workers evict values from a device; return whether one evicted any."""
-        with self._changed:
+        with self._lock:
             return any([worker.host.values.free_device(device, what) for worker in self._workers if not worker.running])
 
     def drop(self, name: ObjectId) -> None:
-        with self._changed:
+        with self._lock:
             self._sizes.pop(name, None)
             if self._objects.pop(name, None) is None and name in self._expected:
                 self._dropped.add(name)
@@ -376,15 +382,19 @@ class InProcessExecutor(Executor):
     def busy(self) -> bool:
         return bool(self._pending or self._reports)
 
+    @property
+    def has_reports(self) -> bool:
+        return bool(self._reports)
+
     def stored_bytes(self) -> int:
-        with self._changed:
+        with self._lock:
             return sum(self._sizes.values())
 
     def pids(self) -> tuple[int, ...]:
         return (os.getpid(),) * len(self._workers)
 
     def close(self) -> None:
-        with self._changed:
+        with self._lock:
             if self._closed:
                 return
             self._closed = True
@@ -414,4 +424,4 @@ def _through_codec(work: Work) -> Work:
     """Return work with its call encoded and decoded, as for another process."""
     frame = encode_call(work.call)
     with opening_as_worker():
-        return replace(work, call=decode_call(frame))
+        return work._replace(call=decode_call(frame))

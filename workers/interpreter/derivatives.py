@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import is_
 from typing import Any, Final
 
@@ -20,8 +20,8 @@ from raygrad.autograd.devices.serving import device_guard, needs_device_guard
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.engine.traversal import BackwardPass
 from raygrad.autograd.functions.context_runs import (
+    WatchedSlots,
     has_changed,
-    is_plain,
     keep_in,
     left_behind,
     replay_plain,
@@ -147,8 +147,9 @@ class _Vjp:
         if node.spared:
             live._of_part = True
         left_slot, once = self._left, self._once
-        if self._plain and is_plain(live):
-            results = once.run(live, tensors)
+        gradients = once.run(live, tensors) if self._plain else None
+        if gradients is not None:
+            results: Sequence[Any] = gradients
             if left_slot >= 0:
                 left = Context(once.left(live))
                 slots[left_slot] = left if node.retained else self._host.values.spill_left(left)
@@ -240,12 +241,15 @@ class _Once:
         self._task = task
         self._ran: Any = None
         self._before: dict[str, Any] = {}
-        self._watched = Watched()
+        self._watched = WatchedSlots()
 
-    def run(self, context: FunctionNode, items: Sequence[Any]) -> Sequence[Any]:
-        """Return one gradient per argument from (cotangents, arguments, outputs)."""
-        watched = Watched()
+    def run(self, context: FunctionNode, items: Sequence[Any]) -> Sequence[Any] | None:
+        """Return one gradient per argument from (cotangents, arguments, outputs); None, with nothing run, if the
+        context is not plain."""
+        watched = WatchedSlots()
         node = replay_plain(context, watched, items, self._inputs, self._outputs_saved)
+        if node is None:
+            return None
         own = node.__dict__
         needs = node.needs_input_grad
         if needs != self._needs and needs == wanted_by(node):
@@ -290,17 +294,7 @@ def wanted_by(node: FunctionNode) -> tuple[bool, ...]:
     return tuple([edge is not None and edge[0] is not None for edge in node._edges])
 
 
-class Watched(list[Any]):
-    """What was saved, noting whether it is read (CX-11)."""
-
-    read = False
-
-    def __iter__(self) -> Iterator[Any]:
-        self.read = True
-        return super().__iter__()
-
-
-_NOTHING_READ: Final = Watched()
+_NOTHING_READ: Final = WatchedSlots()
 _NOTHING: Final[dict[Any, Any]] = {}
 """Of no run; never written to."""
 
@@ -318,7 +312,7 @@ class _Levels:
         self._arguments = arguments
         self._outputs = outputs
         self._intermediate = SavedIntermediates(context.name(), ())
-        self._watched: Watched | None = None
+        self._watched: WatchedSlots | None = None
         self._ran: FunctionNode = context
         self._before: dict[str, Any] = context.__dict__
 
@@ -335,7 +329,7 @@ class _Levels:
             if node.needs_input_grad == wanted_by(node):
                 node.needs_input_grad = tuple([i in wanted for i in range(len(node._edges))])
         if node.readable:
-            self._watched = Watched()
+            self._watched = WatchedSlots()
             keep_in(node, self._watched)
         self._ran, self._before = node, dict(node.__dict__)
         grads = list(items[:a])

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, cast
 import numpy as np
 
 from raygrad.autograd.core.recorder import FixedOutput
-from raygrad.autograd.derived.function_with_saved_hooks import is_packing, packing
+from raygrad.autograd.derived.function_with_saved_hooks import packing
 from raygrad.autograd.devices.serving import CPU, device_guard, device_of
 from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.functions.context_runs import plain_saved, saved_places, unchecked_places
@@ -130,9 +130,9 @@ class _Forward:
         inside: frozenset[int] = frozenset()
         if embedded:
             args, named, inside = opened(args, named, tensors)
-        placed = tensor_devices(args)
+        placed = tensor_devices(args) if _may_be_on_device(args) else None
         try:
-            if placed is None and not is_packing(cls):
+            if placed is None and not cls._traits.packs:
                 context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid)
             else:
                 with packing(cls), nullcontext() if placed is None else guard_of(args):
@@ -148,7 +148,7 @@ class _Forward:
         if inside and recorded:
             bind_arguments(context, {position: args[position] for position in inside})
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
-        if placed is not None or tensor_devices(outputs) is not None:
+        if placed is not None or (_may_be_on_device(outputs) and tensor_devices(outputs) is not None):
             devices = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
             place_on(context, placed or [CPU] * len(args), devices)
         as_agreed = False
@@ -162,6 +162,8 @@ class _Forward:
                 self._agreed = facts
         if self._context >= 0:
             made = slots[self._context] = Context(context) if recorded else None
+            if made is not None:
+                made.unbound = as_agreed and not embedded
             if made is not None and (self._holds_large or not as_agreed):
                 self._holds_large = made.let_go_of_large()
         if self._open_ended:
@@ -199,6 +201,14 @@ class _Forward:
                 "shapes and dtypes of outputs, and what is saved, depend on those of the arguments alone (pad, "
                 "or return a mask), or apply it outside of the session"
             )
+
+
+def _may_be_on_device(values: Sequence[Any]) -> bool:
+    """Tell whether a tensor among values is over something else than an array of NumPy."""
+    for value in values:
+        if isinstance(value, Tensor) and type(value._data) is not _ARRAY:
+            return True
+    return False
 
 
 def _unheard(execute: Execute) -> Execute:

@@ -6,8 +6,7 @@ either, `emit` does nothing."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from raygrad.autograd.core.modes import state
@@ -56,12 +55,16 @@ def _discard(name: str, value: Any) -> None:
     pass
 
 
-@contextmanager
-def emitting_to(sink: Sink | None) -> Generator[None, None, None]:
-    """Collect what this thread emits meanwhile; None discards it."""
-    before = _local.sink
-    _local.sink = _discard if sink is None else sink
-    try:
-        yield
-    finally:
-        _local.sink = before
+class emitting_to:
+    """A context manager that collects what this thread emits meanwhile; None discards it."""
+
+    __slots__ = ("_before", "_sink")
+
+    def __init__(self, sink: Sink | None) -> None:
+        self._sink = _discard if sink is None else sink
+
+    def __enter__(self) -> None:
+        self._before, _local.sink = _local.sink, self._sink
+
+    def __exit__(self, *_: object) -> None:
+        _local.sink = self._before

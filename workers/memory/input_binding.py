@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import Call, Item, Pinned, Program
 
@@ -17,6 +19,8 @@ from ..values.packed_values import POISON, coming, unpack_all
 from ..values.placeholders import GONE, Placeholder
 from .accounting import MemoryAccount
 from .named_values import NamedValues
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 
 class InputBinding:
@@ -55,7 +59,7 @@ class InputBinding:
     def bind_named(self) -> bool:
         """Fill slots from named values; return False if some input of the call is poison."""
         slots, names, named = self._slots, self.names, self._named
-        if any(values is POISON for values in self._objects):
+        if self._objects and any(values is POISON for values in self._objects):
             return False
         for (_, slot), source in zip(self._program.externals, self._call.externals, strict=True):
             if isinstance(source, Pinned):
@@ -64,6 +68,8 @@ class InputBinding:
         for value, slot, last in self._program.unpins:
             key = names[slot] = (self._call.run, value)
             slots[slot] = named.take(key) if last else named[key]
+        if not names:
+            return True
         self.absent.update([slot for slot in names if isinstance(slots[slot], Placeholder)])
         return all([slots[slot] is not POISON for slot in names])
 
@@ -96,7 +102,8 @@ class InputBinding:
                 slots[slot] = brought[source.argument][source.index] if isinstance(source, Item) else source
                 filled.append(slot)
         # what came first may have been evicted for what came after it
-        self.absent.update([slot for slot in filled if isinstance(slots[slot], Placeholder)])
+        absent = [slot for slot in filled if type(slots[slot]) is not _ARRAY and isinstance(slots[slot], Placeholder)]
+        self.absent.update(absent)
         return filled
 
     def bound(self, slot: int) -> Any:

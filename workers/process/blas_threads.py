@@ -28,6 +28,11 @@ def limit_blas(threads: int) -> None:
                 _libraries = [one for one in ThreadpoolController().lib_controllers if one.user_api == "blas"]
                 _modules_seen = len(sys.modules)
             _before[:] = [(library, library.get_num_threads() or 1) for library in _libraries]
+            for library, before in _before:
+                if before != threads:
+                    library.set_num_threads(threads)
+            _holders.append(threads)
+            return
         _holders.append(threads)
         _apply()
 

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from raygrad.autograd.core.modes import Modes, state
-from raygrad.autograd.devices.backends.device_memory import evicting_with
 from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
@@ -30,7 +29,16 @@ from ..values.packed_values import POISON, Poison, pack_all
 from ..values.slots import Execute
 from .garbage_collection import fewer_collections
 from .gil_wait import SUSPECT_SECONDS, GilWaitClock
-from .run_record import RecordBuilder, detached, failure_of, record_of, size_of, with_values
+from .run_record import (
+    NO_VALUES,
+    RecordBuilder,
+    RecordedValues,
+    detached,
+    failure_of,
+    record_of,
+    recorded_values,
+    size_of,
+)
 
 PROGRAM_CACHE: Final = 512
 """Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
@@ -144,53 +152,49 @@ class WorkerHost:
         values = store.open_call(call, program, steps, objects, lambda: max(position, 0))
         slots = values.slots
         callers = state.here
-        state.here = Modes()  # none of the caller's, and none that user code leaves behind (DR-10)
-        state.passes = callers.passes
-        state.local = self._local
+        # none of the caller's modes, and none that user code leaves behind (DR-10)
+        state.here = Modes(callers.passes, self._local, store.free_device)
         try:
-            with evicting_with(store.free_device):
-                complete = store.bind_inputs(call)
-                begun = time.perf_counter()
-                report.inputs = begun - started + unpacking
-                if not complete:
-                    return self._ended(call, program, report, started, "skipped", None)
-                limiter, absent = values.limiter, values.absent
-                emit_index = 0
+            complete = store.bind_inputs(call)
+            begun = time.perf_counter()
+            report.inputs = begun - started + unpacking
+            if not complete:
+                return self._ended(call, program, report, started, "skipped", None)
+            limiter, absent = values.limiter, values.absent
+            emit_index = 0
 
-                def sink(name: str, value: Any) -> None:
-                    nonlocal emit_index
-                    report.emits.append(
-                        (program.steps[position].index, emit_index, name, pickle_value(detached(value)))
-                    )
-                    emit_index += 1
+            def sink(name: str, value: Any) -> None:
+                nonlocal emit_index
+                report.emits.append((program.steps[position].index, emit_index, name, pickle_value(detached(value))))
+                emit_index += 1
 
-                if self._warnings is not None:
-                    self._warnings.begin(lambda: program.steps[position].index)
-                with emitting_to(sink), np.errstate(all="ignore"), fewer_collections() as collector:
-                    clock = time.perf_counter
-                    waits = GilWaitClock()
-                    since = clock()
-                    for position, (execute, frees) in enumerate(steps):
-                        if limiter is not None:
-                            limiter.before_step(position)
-                        if absent:
-                            store.restore_inputs(program.steps[position])
-                        execute(slots)
-                        if limiter is not None:
-                            limiter.after_step(position)
-                        for slot in frees:
-                            slots[slot] = None
-                        now = clock()
-                        if now - since >= LONG_NODE_SECONDS:
-                            took, offset = now - since, since - started + unpacking
-                            if took >= SUSPECT_SECONDS:
-                                took = max(took - waits.since(), LONG_NODE_SECONDS)
-                            report.nodes.append((program.steps[position].index, offset, took))
-                        since = now if now <= collector.due else collector.look()
-                    report.steps = since - begun
-                    report.waited = waits.seconds
-                    if values.account is not None:
-                        report.peaks = tuple(sorted(values.account.peaks.items()))
+            if self._warnings is not None:
+                self._warnings.begin(lambda: program.steps[position].index)
+            with emitting_to(sink), np.errstate(all="ignore"), fewer_collections() as collector:
+                clock = time.perf_counter
+                waits = GilWaitClock()
+                since = clock()
+                for position, (execute, frees) in enumerate(steps):
+                    if limiter is not None:
+                        limiter.before_step(position)
+                    if absent:
+                        store.restore_inputs(program.steps[position])
+                    execute(slots)
+                    if limiter is not None:
+                        limiter.after_step(position)
+                    for slot in frees:
+                        slots[slot] = None
+                    now = clock()
+                    if now - since >= LONG_NODE_SECONDS:
+                        took, offset = now - since, since - started + unpacking
+                        if took >= SUSPECT_SECONDS:
+                            took = max(took - waits.since(), LONG_NODE_SECONDS)
+                        report.nodes.append((program.steps[position].index, offset, took))
+                    since = now if now <= collector.due else collector.look()
+                report.steps = since - begun
+                report.waited = waits.seconds
+                if values.account is not None:
+                    report.peaks = tuple(sorted(values.account.peaks.items()))
             return self._done(call, program, report, started, slots)
         except Exception as error:
             failure = self._failure(program, position, slots, error)
@@ -217,8 +221,7 @@ class WorkerHost:
         """Return a block in which steps run whose records and emits nobody gets."""
         report, self.report = self.report, RecordBuilder()
         callers = state.here
-        state.here = Modes()
-        state.passes, state.local = callers.passes, self._local
+        state.here = Modes(callers.passes, self._local, callers.evict)
         try:
             with np.errstate(all="ignore"), emitting_to(None):
                 yield
@@ -240,8 +243,8 @@ class WorkerHost:
         if contexts:
             self.values.note_recipes(contexts)
         exports = [[slots[slot] for slot in group] for group in program.exports]
-        record = with_values(self._record(call, report, started, "done"), slots, results, exports, sizes)
-        return record, exports
+        values = recorded_values(slots, results, exports, sizes)
+        return self._record(call, report, started, "done", values=values), exports
 
     def _ended(
         self, call: Call, program: Program, report: RecordBuilder, started: float, status: str, failure: Failure | None
@@ -250,10 +253,16 @@ class WorkerHost:
         return self._record(call, report, started, status, failure), [POISON for _ in program.exports]
 
     def _record(
-        self, call: Call, report: RecordBuilder, started: float, status: str, failure: Failure | None = None
+        self,
+        call: Call,
+        report: RecordBuilder,
+        started: float,
+        status: str,
+        failure: Failure | None = None,
+        values: RecordedValues = NO_VALUES,
     ) -> Record:
         warned = () if self._warnings is None else self._warnings.end()
-        return record_of(call, self.name, report, started, status, failure, warned)
+        return record_of(call, self.name, report, started, status, failure, warned, values)
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:
         fn = program.steps[position].node.fn if 0 <= position < len(program.steps) else ""

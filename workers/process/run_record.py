@@ -8,7 +8,7 @@ import os
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -48,6 +48,17 @@ class RecordBuilder:
         self.nodes: list[tuple[int, float, float]] = []
 
 
+class RecordedValues(NamedTuple):
+    """The fields of a `Record` that tell of values."""
+
+    exports: tuple[tuple[int, int], ...]
+    results: tuple[tuple[int, Any], ...]
+    sizes: tuple[tuple[int, int], ...]
+
+
+NO_VALUES: Final = RecordedValues((), (), ())
+
+
 def record_of(
     call: Call,
     worker: str,
@@ -56,6 +67,7 @@ def record_of(
     status: str,
     failure: Failure | None = None,
     warned: tuple[CapturedWarning, ...] = (),
+    values: RecordedValues = NO_VALUES,
 ) -> Record:
     """Return the record of a call that started at `started`, by `time.perf_counter`."""
     return Record(
@@ -66,9 +78,9 @@ def record_of(
         pid=os.getpid(),
         seconds=time.perf_counter() - started,
         status=status,
-        exports=(),
-        results=(),
-        sizes=(),
+        exports=values.exports,
+        results=values.results,
+        sizes=values.sizes,
         observations=tuple(report.observations),
         undefined=tuple(report.undefined),
         emits=tuple(report.emits),
@@ -80,24 +92,22 @@ def record_of(
     )
 
 
-def with_values(
-    record: Record,
+def recorded_values(
     slots: Sequence[Any],
     results: Sequence[tuple[int, int]],
     exports: Sequence[Sequence[Any]],
     sizes: Sequence[tuple[int, int]],
-) -> Record:
-    """Return the record with the bytes of exports, the results (slot, value id) that are inlined, and the sizes of
-    other values."""
-    return record._replace(
-        exports=tuple(
+) -> RecordedValues:
+    """Return the bytes of exports, the results (slot, value id) that are inlined, and the sizes of other values."""
+    return RecordedValues(
+        tuple(
             [
                 (sum(max(size_of(v), 0) for v in values), sum([v.nbytes for v in values if isinstance(v, Context)]))
                 for values in exports
             ]
         ),
-        results=tuple([(value, slots[slot]) for slot, value in results if _is_inlined(slots[slot])]),
-        sizes=tuple(sizes),
+        tuple([(value, slots[slot]) for slot, value in results if _is_inlined(slots[slot])]),
+        tuple(sizes),
     )
 
 
@@ -152,6 +162,6 @@ def size_of(value: Any) -> int:
 def _is_inlined(value: Any) -> bool:
     """Tell whether a kept value is inlined in the record: small arrays, and objects that are no arrays. Arrays of a
     device and spilled values stay where they are until requested."""
-    if isinstance(value, Context | Placeholder) or is_device_array(value):
-        return False
-    return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
+    if isinstance(value, np.ndarray):
+        return value.nbytes <= INLINE_RESULT_BYTES
+    return not (isinstance(value, Context | Placeholder) or is_device_array(value))

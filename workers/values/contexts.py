@@ -57,7 +57,7 @@ LARGE: Final = 1 << 16
 class Context:
     """A context in a slot: live, or packed until a vjp reads it, or spilled until it is requested."""
 
-    __slots__ = ("_away", "_live", "_packed", "_rebuilt", "recipe", "unchanged")
+    __slots__ = ("_away", "_live", "_packed", "_rebuilt", "recipe", "unbound", "unchanged")
 
     def __init__(
         self,
@@ -75,6 +75,8 @@ class Context:
         """The `RecipeValue` that rematerialises it, if there is one."""
         self.unchanged = False
         """Whether it is a context after backward, which changed nothing on it."""
+        self.unbound = False
+        """Whether it is known to hold no tensor that backward has to meet as it is; see `bound`."""
 
     @property
     def nbytes(self) -> int:
@@ -150,7 +152,7 @@ class Context:
         """Return the tensors that backward has to meet as they are in what the context holds: arguments, by position,
         and leaves that were lent, by number. A context with such is not packed."""
         live = self._live
-        return (_NONE, _NONE) if live is None else bound_tensors(live)
+        return (_NONE, _NONE) if live is None or self.unbound else bound_tensors(live)
 
     def seen(self, cls: type[Function]) -> FunctionNode:
         """Return the node for inspection, without keeping a rebuilt one."""

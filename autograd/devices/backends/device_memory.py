@@ -8,42 +8,27 @@ Eager code has none: nothing moves to the host unasked.
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from raygrad.errors import OutOfDeviceMemory
 
+from ...core.modes import EvictFromDevice, state
 from .backend import Backend
 
 T = TypeVar("T")
 
 
-class EvictFromDevice(Protocol):
-    """Callback that evicts values from a device; it returns whether it freed anything.
-
-    `what` describes the allocation that failed.
-    """
-
-    def __call__(self, device: str, what: str, /) -> bool: ...
-
-
-class _Here(threading.local):
-    gives: EvictFromDevice | None = None
-
-
-_here = _Here()
-
-
 @contextmanager
 def evicting_with(gives: EvictFromDevice) -> Generator[None]:
     """Use `gives` to evict values when this thread runs out of a device's memory in the block."""
-    before, _here.gives = _here.gives, gives
+    here = state.here
+    before, here.evict = here.evict, gives
     try:
         yield
     finally:
-        _here.gives = before
+        here.evict = before
 
 
 def with_memory_retry(backend: Backend, index: int, what: Callable[[], str], work: Callable[[], T]) -> T:
@@ -64,7 +49,7 @@ def with_memory_retry(backend: Backend, index: int, what: Callable[[], str], wor
         pass
     gc.collect()  # reference cycles: the collector is paused during a run
     backend.empty_cache()
-    gives, device = _here.gives, f"{backend.kind}:{index}"
+    gives, device = state.here.evict, f"{backend.kind}:{index}"
     while True:
         try:
             return work()

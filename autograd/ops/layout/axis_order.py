@@ -5,6 +5,7 @@ Users reach `to_dtype` through `Tensor.to`; the engine and derivatives call the 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,15 @@ def zeros_as(input: Any) -> Any:
     return call_few(_ZEROS_AS, input)
 
 
+@functools.lru_cache(maxsize=256)
+def _name_of(dtype: Any) -> str:
+    """Return the name of a dtype, which NumPy puts together each time."""
+    return np.dtype(dtype).name
+
+
 def to_dtype(input: Any, dtype: Any) -> Any:
     """Return `input` converted to `dtype` (the gradient is converted back)."""
-    return call(_TO_DTYPE, (input,), (np.dtype(dtype).name,))
+    return call(_TO_DTYPE, (input,), (_name_of(dtype),))
 
 
 def in_order_data(data: Data, order: tuple[int, ...], recorder: Recorder) -> Pending:
@@ -100,5 +107,8 @@ def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None, devic
 
 def full_on(recorder: Recorder, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Pending:
     """Record a constant tensor, made on a device."""
-    params: tuple[Any, ...] = (tuple(shape), value, np.dtype(dtype).name)
-    return recorder.op(_FULL, (), params if device is CPU else (*params, str(device)))[0]
+    params: tuple[Any, ...] = (tuple(shape), value, _name_of(dtype))
+    if device is not CPU:
+        params = (*params, str(device))
+    made = recorder.repeat_op(_FULL, (), params)
+    return recorder.op(_FULL, (), params)[0] if made is None else made

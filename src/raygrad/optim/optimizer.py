@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from raygrad.autograd.core.collector_pause import collector_paused
 from raygrad.autograd.core.modes import enable_grad, no_grad, state
 from raygrad.autograd.core.recorder import Pending, Recorder
 from raygrad.autograd.devices.serving import writable
@@ -139,7 +140,8 @@ class Optimizer(ABC):
                     self.update(group, param, grad, self.state.setdefault(param, ParameterState()))
         recorder = self._recorder()
         if recorder is not None:
-            recorder.submit()
+            with collector_paused():
+                recorder.submit()
         return loss
 
     @abstractmethod

@@ -168,7 +168,7 @@ def test_parameters_and_state_stay_on_the_worker(session: Any) -> None:
     given: list[int] = []
     submit = session._driver.submit
 
-    def spy(submission: Any) -> Any:
+    def spy(submission: Any, dropped: Any) -> Any:
         from raygrad.workers.executors.calls import SuppliedExternal
 
         given.extend(
@@ -176,7 +176,7 @@ def test_parameters_and_state_stay_on_the_worker(session: Any) -> None:
             for e in submission.externals
             if isinstance(e, SuppliedExternal) and hasattr(e.value, "nbytes")
         )
-        return submit(submission)
+        return submit(submission, dropped)
 
     session._driver.submit = spy
     step(rg.ones(2, 4, dtype=rg.float64))
@@ -582,9 +582,9 @@ def submitted_by(session: Any) -> list[int]:
     """Return a list that grows by the number of nodes of each submission."""
     submit, seen = session._driver.submit, list[int]()
 
-    def spy(submission: Any) -> Any:
+    def spy(submission: Any, dropped: Any) -> Any:
         seen.append(len(submission.graph.nodes))
-        return submit(submission)
+        return submit(submission, dropped)
 
     session._driver.submit = spy
     return seen

@@ -29,6 +29,44 @@ def test_code_has_one_fingerprint_until_the_next_submission() -> None:
         assert again.fingerprint == first.fingerprint
 
 
+def test_a_class_keeps_its_fingerprint_in_process_while_its_guard_holds() -> None:
+    class Scaled(Twice):
+        factor = 2.0
+
+    with rg.Session(workers=1) as session:
+        code = session._recorder.code
+        for _ in range(2):  # the second time it is known from its definition
+            first = code.ship(Scaled)
+            code.forget()
+        assert code.ship(Scaled) is first
+        code.forget()
+        Scaled.factor = 3.0
+        changed = code.ship(Scaled)
+        assert changed.fingerprint != first.fingerprint
+        code.forget()
+        Scaled.factor = 2.0
+        assert code.ship(Scaled).fingerprint == first.fingerprint
+        code.forget()
+        Scaled.devices = ("cpu",)  # type: ignore[attr-defined]
+        assert code.ship(Scaled).fingerprint != first.fingerprint
+
+
+def test_code_that_captures_arrays_is_not_kept_beyond_a_submission() -> None:
+    scale = rg.tensor([3.0])
+
+    class Captures(Twice):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * scale
+
+    with rg.Session(workers=1) as session:
+        code = session._recorder.code
+        for _ in range(3):
+            code.ship(Captures)
+            code.forget()
+        assert Captures not in code._lasting
+
+
 def test_what_code_captures_is_read_as_it_is_when_it_is_recorded() -> None:
     scale = rg.tensor([3.0])
 

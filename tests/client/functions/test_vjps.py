@@ -214,8 +214,9 @@ def test_how_a_backward_is_recorded_is_told_apart_by_each_part_of_its_key(sessio
         return len(shapes)
 
     assert [recorded(), recorded()] == [1, 1]
-    with recorder.during_pass(retain=True):
-        assert recorded() == 2
+    recorder.retaining = True
+    assert recorded() == 2
+    recorder.retaining = False
     assert recorded(refusal="it was freed") == 3
     with cast():
         assert recorded() == 4

@@ -1,4 +1,4 @@
-"""The collector is paused and comes back."""
+"""The collector runs rarely while a session is ambient."""
 
 from __future__ import annotations
 
@@ -8,32 +8,10 @@ import weakref
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.core.collector_pause import collector_paused
 from raygrad.client.recording import garbage_collection
-from raygrad.client.recording.garbage_collection import REST, GarbageCollectorTuning, collector_paused
+from raygrad.client.recording.garbage_collection import REST, GarbageCollectorTuning
 from raygrad.workers.process.garbage_collection import RECORDING
-
-
-def test_the_collector_comes_back_also_after_an_error() -> None:
-    seen: list[bool] = []
-
-    def fails() -> None:
-        seen.append(gc.isenabled())
-        raise KeyError
-
-    with pytest.raises(KeyError), collector_paused():
-        fails()
-    assert seen == [False]
-    assert gc.isenabled()
-
-
-def test_a_collector_that_its_user_switched_off_stays_off() -> None:
-    gc.disable()
-    try:
-        with collector_paused():
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def test_it_runs_rarely_while_a_session_is_ambient_and_then_as_before() -> None:

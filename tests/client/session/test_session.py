@@ -279,13 +279,13 @@ def test_a_memory_that_is_none_is_refused(memory: Any) -> None:
 
 def test_each_value_that_nobody_holds_any_more_is_dropped_once(session: Any) -> None:
     told: list[tuple[int, int]] = []
-    drop = session._driver.drop
+    release = session._driver._release
 
     def noted(gone: list[tuple[int, int]]) -> None:
         told.extend(gone)
-        drop(gone)
+        release(gone)
 
-    session._driver.drop = noted
+    session._driver._release = noted
     with session:
         x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         held = [Cube.apply(x) * float(number) for number in range(4)]
@@ -296,8 +296,9 @@ def test_each_value_that_nobody_holds_any_more_is_dropped_once(session: Any) -> 
         for number in range(4):
             held.pop()
             gc.collect()
+            session._submitter.next_run()
             for _ in range(3):
-                session._submitter.next_run()
+                session._submitter.release_dropped()
             assert len(told) == len(set(told))
             assert len(keys & set(told)) == number + 1
             assert not session._recorder.log.dropped

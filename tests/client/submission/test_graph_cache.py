@@ -121,25 +121,95 @@ def test_only_equal_graphs_have_one_name(session: rg.Session) -> None:
     assert 30 < len(set(seen.values())) <= len(seen) <= 60
 
 
-def test_what_a_user_function_records_is_made_into_a_graph_each_time(session: rg.Session) -> None:
-    class Twice(rg.autograd.Function):
-        @staticmethod
-        def infer(x: Any) -> Any:
-            return x.shape, x.dtype
+class Twice(rg.autograd.Function):
+    @staticmethod
+    def infer(x: Any) -> Any:
+        return x.shape, x.dtype
 
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            return x * 2.0
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2.0
 
-        @staticmethod
-        def backward(ctx: Any, grad: Any) -> Any:
-            return grad * 2.0
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2.0
 
+
+class TwiceWritten(Twice):
+    """A Function with the specs of another."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x + x
+
+
+class Cube(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, factor: float = 1.0) -> Any:
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * x * x * factor
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * ctx.factor * grad, None
+
+
+def trained(function: Any, *others: Any) -> Callable[[], Any]:
+    """Return a step of training over one Function."""
+
+    def step() -> Any:
+        x = vector(1, 2)
+        y = function.apply(x, *others)
+        y.sum().backward()
+        return x, y
+
+    return step
+
+
+def test_user_functions_and_their_backwards_are_recognised(session: rg.Session) -> None:
+    for program in (trained(Cube, 2.0), trained(Twice)):
+        held = [program() for _ in range(2)]  # learned: what forward and backward showed
+        session._wait_for_everything()
+        graphs = GraphCache()
+        for run in range(10, 13):
+            held, records = recorded(session, program)
+            assert len(records) > 3
+            submission = graphs.submission(run, records)
+            made = build(run, records).submission
+            assert (submission.encoded, submission.key) == (made.encoded, made.key)
+            assert len(submission.externals) == len(made.externals)
+        assert graphs.found == 2
+        del held
+
+
+def test_a_context_of_an_earlier_run_is_found_where_the_graph_has_it(session: rg.Session) -> None:
+    graphs = GraphCache()
+    step = trained(Cube, 2.0)
+    learned = [step() for _ in range(2)]
+    for run in range(10, 13):
+        x = vector(1, 2)
+        y = Cube.apply(x, 2.0)
+        session._submit()
+        held, records = recorded(session, lambda y=y: y.sum().backward())
+        submission = graphs.submission(run, records)
+        made = build(run, records).submission
+        assert submission.encoded == made.encoded
+        assert submission.externals == made.externals
+        del held, x, y
+    assert graphs.found == 2
+    del learned
+
+
+def test_graphs_whose_functions_request_resources_are_made_each_time(session: rg.Session) -> None:
     graphs = GraphCache()
     for run in range(2):
         held, records = recorded(session, lambda: Twice.apply(vector(1, 2)))
-        submission = graphs.submission(run, records, session._recorder.code.requests)
-        assert submission.encoded == build(run, records, session._recorder.code.requests).submission.encoded
+        requests: Any = {records[-1].work.fn: ("Twice", (("num_cpus", 1.0),))}
+        submission = graphs.submission(run, records, requests)
+        assert submission.graph.demands
+        assert submission.encoded == build(run, records, requests).submission.encoded
         del held
     assert graphs.found == 0
 
@@ -327,6 +397,7 @@ def everything() -> Any:
             held += [*grads, grads[0] + grads[1], product_of(vector(1, 2), narrow().requires_grad_())]
             recorder: Any = state.recorder
             held.append(recorder.require(y._data))
+            held.append([trained(function)() for function in (Twice, TwiceWritten)])
     return held
 
 
@@ -338,6 +409,6 @@ def test_records_of_one_kind_do_the_same_work_with_as_many_inputs_and_outputs(se
             what = (record.work, len(record.sources), tuple(record.outputs))
             assert known.setdefault(record.kind, what) == what
     works = {type(work).__name__ for work, _, _ in known.values()}
-    assert works == {"OpCall", "OpVjp", "GradSum", "CheckDefined"}
+    assert works == {"OpCall", "OpVjp", "GradSum", "CheckDefined", "FunctionCall", "FunctionVjp"}
     assert len(known) > 20
     assert held

@@ -5,13 +5,23 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raygrad.proto.ir.program import Record, Timing
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
+from raygrad.scheduler.model.measured_costs import TimedRecord
+
+
+def called(*, sent: float, began: float, seconds: float, came: float) -> TimedRecord:
+    """Return a call that took so long by its worker's clock."""
+    record = Record(
+        0, 0, 0, "worker 0", 1, 0.0, "done", (), (), (), (), (), (), (), timing=Timing(began, steps=seconds)
+    )
+    return TimedRecord(record, sent, came)
 
 
 def test_equal_clocks_need_no_offset():
     offset = ClockOffset()
     assert offset.seconds == 0.0
-    offset.saw(sent=1.0, began=1.5, ended=2.0, came=2.5)
+    offset.saw(called(sent=1.0, began=1.5, seconds=0.5, came=2.5))
     assert offset.seconds == 0.0
 
 
@@ -19,6 +29,6 @@ def test_equal_clocks_need_no_offset():
 def test_a_clock_that_is_ahead_is_set_back_within_what_calls_allow(ahead: float, calls: list[tuple[float, ...]]):
     offset = ClockOffset()
     for there, work, back in calls:
-        offset.saw(sent=0.0, began=there + ahead, ended=there + work + ahead, came=there + work + back)
+        offset.saw(called(sent=0.0, began=there + ahead, seconds=work, came=there + work + back))
     slack = min(there for there, _, _ in calls) + min(back for _, _, back in calls)
     assert abs(offset.seconds + ahead) <= slack / 2 + 1e-6

@@ -14,6 +14,7 @@ from raygrad.scheduler.machine.commands import (
     Unpin,
 )
 from raygrad.scheduler.machine.events import (
+    PlanSubmitted,
     RunAbandoned,
     RunSubmitted,
     SegmentFinished,
@@ -22,9 +23,12 @@ from raygrad.scheduler.machine.events import (
     ValueExported,
     ValueRequested,
     WorkerDied,
+    run_submitted,
 )
 from raygrad.scheduler.machine.machine import Machine
-from raygrad.scheduler.model.plan import InStore, OnWorker
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker
+from raygrad.scheduler.planning.planner import make_plan
 
 
 def submitted(run, *segments, kept=(), open_ended=False):
@@ -89,6 +93,38 @@ def test_h13_all_segments_are_commanded_at_once_in_plan_order(playbook):
     assert (p.machine.state.saved_bytes, p.machine.state.exported_bytes) == (0, 0)
     assert (p.machine.state.peak_saved_bytes, p.machine.state.peak_exported_bytes) == (100, 110)
     assert p.machine.state.runs == {}
+
+
+def test_what_is_dropped_with_a_submission_is_unpinned_before_the_segments_on_its_worker():
+    machine = Machine()
+    kept = ((7, OnWorker(0, 0)), (8, OnWorker(1, 1)))
+    machine.handle(submitted(0, on(0, pins=(7,)), on(1, pins=(8,)), kept=kept))
+    machine.handle(done(0, 0), done(0, 1))
+    assert machine.handle(drop(0, 7), drop(0, 8), submitted(1, on(0))) == [
+        unpin(0, (0, 7)),
+        start(1, 0, 0),
+        unpin(1, (0, 8)),
+    ]
+
+
+def test_a_plan_is_taken_as_the_segments_that_it_has(builder):
+    build = builder()
+    build.keep_on_worker(build.op("sin", build.op("cos", 0, pin=0), pin=1))
+    plan = make_plan(build.graph(), (-1,), Costs(), Cluster.of(2), 0, b"").plan
+    machines = Machine(), Machine()
+    commands = [
+        machine.handle(event)
+        for machine, event in zip(
+            machines,
+            (
+                run_submitted(plan, at=0.0, run=0, sources=(None,)),
+                PlanSubmitted(at=0.0, run=0, plan=plan, sources=(None,)),
+            ),
+            strict=True,
+        )
+    ]
+    assert commands[0] == commands[1] != []
+    assert machines[0].state == machines[1].state
 
 
 def test_h13_results_may_come_in_any_order(playbook):

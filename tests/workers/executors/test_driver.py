@@ -189,7 +189,9 @@ def test_a_plan_is_made_once_for_runs_of_one_graph(session: Any, graphs: Any):
 
 def test_the_planner_is_told_what_a_run_before_made_by_the_same_graph(session: Any, graphs: Any, monkeypatch: Any):
     told: list[Any] = []
-    monkeypatch.setattr(session.driver.planner, "reconsider", lambda loop: told.append(loop()))
+    planner = session.driver.planner
+    monkeypatch.setattr(planner, "due", True)
+    monkeypatch.setattr(planner, "reconsider", lambda loop: told.append(loop()))
     g = graphs(2)
     after = g.mul(0, 1, pin=last(session))
     g.keep(after)
@@ -376,6 +378,43 @@ def test_what_is_unpinned_before_a_submission_goes_along_with_its_calls(open_ses
     assert executor.alone == [0]  # nothing was submitted to that one
 
 
+def test_what_is_dropped_with_a_submission_goes_along_with_its_calls(open_session: Callable[..., Any], graphs: Any):
+    executor = Counting(2)
+    session = open_session(executor)
+    g = graphs(shape=BIG)
+    pinned = [g.mul(0, 0, pin=0), g.mul(0, 0, pin=1)]
+    g.keep(*pinned)
+    run = session.submit(g.graph(), np.ones(BIG))
+    session.wait(run)
+    h = graphs(shape=BIG)
+    h.keep(h.mul(0, 0, pin=1))
+    second = session.submit(h.graph(), np.ones(BIG), dropped=[(run, value) for value in pinned])
+    assert (executor.along, executor.alone) == ([1], [0])
+    session.wait(second)
+    assert [worker.host.pinned for worker in executor._workers] == [0, 1]
+
+
+def test_what_is_dropped_with_a_submission_that_cannot_be_planned_is_dropped_all_the_same(
+    open_session: Callable[..., Any], graphs: Any, monkeypatch: pytest.MonkeyPatch
+):
+    session = open_session(InProcessExecutor(1))
+    g = graphs(shape=BIG)
+    pinned = g.mul(0, 0)
+    g.keep(pinned)
+    run = session.submit(g.graph(), np.ones(BIG))
+    session.wait(run)
+
+    def refuse(*asked: Any) -> Any:
+        raise PlanError("no worker can run it")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(session.driver.planner, "plan", refuse)
+        with pytest.raises(PlanError):
+            session.submit(g.graph(), np.ones(BIG), dropped=[(run, pinned)])
+    session.driver.poll()
+    assert session.executor._workers[0].host.pinned == 0
+
+
 # ---- waiting --------------------------------------------------------------------------------------------------------
 
 
@@ -405,8 +444,8 @@ def test_a_handler_may_use_the_session(session: Any, graphs: Any):
     seen: list[Any] = []
     plain = session.log.record
 
-    def record(called: TimedRecord) -> None:
-        plain(called)
+    def record(called: TimedRecord, finished: bool) -> None:
+        plain(called, finished)
         if called.record.run == 1:
             seen.append(session.driver.read(session.submit(g.graph(), np.full(4, 2.0)), out))
 
@@ -426,13 +465,13 @@ def test_a_record_tells_its_times_between_sending_and_coming(session: Any, graph
     sent, came = session.log.times[run, record.segment]
     timing = record.timing
     assert before <= sent <= timing.began
-    assert timing.ended <= came <= session.driver._clock()
+    assert timing.began + timing.inputs + timing.steps + timing.outputs <= came <= session.driver._clock()
 
 
 def test_a_record_tells_whether_somebody_was_waiting_and_what_the_call_cost(session: Any, graphs: Any):
     called: list[TimedRecord] = []
     plain = session.log.record
-    session.log.record = lambda one: (called.append(one), plain(one))
+    session.log.record = lambda one, finished: (called.append(one), plain(one, finished))
     for run in (1, 2):
         g = graphs()
         g.keep(g.mul(0, 0))
@@ -451,7 +490,8 @@ def test_an_error_in_a_handler_is_raised_to_who_polls_and_loses_nothing(session:
     g.keep(g.mul(0, 0))
     plain = session.log.record
 
-    def record(called: TimedRecord) -> None:
+    def record(called: TimedRecord, finished: bool) -> None:
+        plain(called, finished)
         session.log.record = plain
         raise LookupError("in a handler")
 
@@ -460,7 +500,7 @@ def test_an_error_in_a_handler_is_raised_to_who_polls_and_loses_nothing(session:
     with pytest.raises(LookupError):
         session.wait(run)
     session.wait(run)
-    assert session.log.told == [("finished", run)]
+    assert session.log.told == [("record", run, 0), ("finished", run)]
 
 
 def test_several_client_threads_may_use_one_driver(session: Any, graphs: Any):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.core.modes import state
 from raygrad.autograd.devices import use_stand_in
-from raygrad.autograd.devices.backends import device_memory
 from raygrad.errors import ExecutionError
 from raygrad.proto.ir.nodes import Spill
 from raygrad.proto.ir.program import Call, Pinned, Program, Step
@@ -315,12 +315,12 @@ def test_what_is_restored_from_outside_of_a_call_may_have_others_evicted() -> No
         state = SPILLED
 
         def restore(self, store: Any) -> Any:
-            return device_memory._here.gives
+            return state.here.evict
 
     store = ValueStore("worker 7", nullcontext)
     store.put((1, 0), Probe())
     assert store.get((1, 0)) == store.free_device
-    assert device_memory._here.gives is None
+    assert state.here.evict is None
 
 
 def test_what_a_call_brought_leaves_the_list_in_which_it_came_too(calls: Calls) -> None:

@@ -17,8 +17,8 @@ from raygrad.workers.process.run_record import (
     failure_of,
     packed_since,
     record_of,
+    recorded_values,
     size_of,
-    with_values,
 )
 from raygrad.workers.values.placeholders import SpilledValue
 from raygrad.workers.values.spill_file import SpillFile
@@ -32,8 +32,8 @@ def test_small_results_ride_in_a_record_large_ones_and_what_is_on_disk_do_not() 
     parked = SpilledValue(SpillFile().write(pack_values([np.ones(1)])), [("cpu", 8)])
     slots = [np.ones(2), np.zeros(INLINE_RESULT_BYTES // 8 + 1), None, parked, {"an": "object"}]
     results = [(0, 10), (1, 11), (2, 12), (3, 13), (4, 14)]
-    record = record_of(CALL, "worker 7", RecordBuilder(), 0.0, "done")
-    record = with_values(record, slots, results, [[slots[0], None, slots[1]], []], [(10, 16)])
+    values = recorded_values(slots, results, [[slots[0], None, slots[1]], []], [(10, 16)])
+    record = record_of(CALL, "worker 7", RecordBuilder(), 0.0, "done", values=values)
     assert [value for value, _ in record.results] == [10, 12, 14]
     assert record.exports == ((16 + slots[1].nbytes, 0), (0, 0))  # type: ignore[union-attr]
     assert (record.run, record.segment, record.worker, record.status) == (3, 1, "worker 7", "done")

@@ -13,6 +13,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from raygrad.autograd.core import dtypes
+from raygrad.autograd.core.collector_pause import collector_paused
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.pytree import flatten
 from raygrad.autograd.core.recorder import Pending
@@ -21,7 +22,6 @@ from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 
-from ..recording.garbage_collection import collector_paused
 from .closure_guard import closure_guard, global_generator_states
 from .replay import Replay, without_history
 from .tracing import Trace

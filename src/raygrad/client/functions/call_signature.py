@@ -33,6 +33,7 @@ class CallSignature:
         "call",
         "effects",
         "key",
+        "kind",
         "members",
         "name",
         "outputs",
@@ -55,6 +56,7 @@ class CallSignature:
         key: Any,
         policy: str,
         inputs: Sequence[Pending | None],
+        kind: int,
     ) -> None:
         self.plan = cls._traits
         """That of the class as it was: setting an attribute of the class makes another."""
@@ -63,6 +65,8 @@ class CallSignature:
         self.name = cls.__name__
         self.call = call._replace(expected=signature.expected)
         """Forward, as nodes run it."""
+        self.kind = 0 if call.casting else kind
+        """See `NodeRecord.kind`. What is requested of a worker by the casting state depends on other records."""
         self.placed = any(entry.device is not CPU for entry in signature.outputs) or any_on_device(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
         unseen = self.placed and signature.expected is None

@@ -20,7 +20,6 @@ from raygrad.autograd.functions.function import Function
 from raygrad.autograd.nodes.anomaly import note_origin as remember_origin
 from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
 from raygrad.autograd.storage.storage import has_views
-from raygrad.autograd.tensor.inference import refuse_saving
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import UNPLACED, FunctionCall
 from raygrad.proto.ir.specs import STAYS
@@ -84,6 +83,7 @@ class FunctionRecorder:
                 record = NodeRecord(self.log, call, one.sources, call_signature.outputs, user_site())
                 record.pinned = call_signature.pinned
                 record.effects = call_signature.effects
+                record.kind = call_signature.kind if call is call_signature.call else 0
                 if signature.expected is None:
                     record.learn = PendingObservation(one.where, signature)
                 self.log.add(record)
@@ -247,7 +247,8 @@ class _FunctionCallInProgress:
         return call_signature
 
     def _call_signature(self, signature: FunctionSignature) -> CallSignature:
-        return CallSignature(self.cls, signature, self._call(), self.where, self.policy, self.inputs)
+        kind = next(self.recorder.log.kinds)
+        return CallSignature(self.cls, signature, self._call(), self.where, self.policy, self.inputs, kind)
 
     def _call(self) -> FunctionCall:
         """Return forward as a node runs it, of which nothing is known yet."""
@@ -336,6 +337,7 @@ class _FunctionCallInProgress:
     ) -> RecordedFunction:
         """Return the node of an application that is recorded for backward."""
         signature, args, inputs = call_signature.signature, self.args, self.inputs
+        residual_bit = self.recorder.log.residual_bit
         if not call_signature.members:
             call_signature.members.update(self._members(call_signature, values))
         saved_inputs: dict[int, Pending] = {}
@@ -344,13 +346,13 @@ class _FunctionCallInProgress:
         for i in call_signature.saved:
             pending, arg = inputs[i], args[i]
             assert pending is not None
-            if signature.saved_inputs is not None and arg.is_inference():
-                raise refuse_saving()
+            counter = arg._counter
+            if counter is None:
+                counter = arg.counter() if signature.saved_inputs is None else arg.counter_to_save()
             saved_inputs[i] = pending
-            pending.record.retained(pending.index)
+            pending.record.saved |= residual_bit << pending.index
             tensors[i] = arg
             if not signature.unchecked or (i, False) not in signature.unchecked:
-                counter = arg.counter()
                 versions.append((i, False, counter, counter[0]))
         saved_outputs: dict[int, Pending] = _NONE
         if (signature.saved_outputs is None or signature.saved_outputs) and context is not None:
@@ -358,7 +360,7 @@ class _FunctionCallInProgress:
             places = range(len(values)) if signature.saved_outputs is None else signature.saved_outputs
             for j in [j for j in places if signature.outputs[j].dtype is not None]:
                 value = saved_outputs[j] = values[j]
-                value.record.retained(value.index)
+                value.record.saved |= residual_bit << value.index
         edges: list[Any] = []
         tangents: dict[int, Any] = _NONE
         for i, arg in enumerate(args):

@@ -30,13 +30,20 @@ if TYPE_CHECKING:
     from .recorded_function_node import RecordedFunction
 
 
+_new: Any = object.__new__
+
+
 def fresh_outputs(signature: FunctionSignature, values: Sequence[Pending], node: RecordedFunction | None) -> Any:
     """Return what apply returns where every output is a new tensor: what `wrap_outputs` does, outside of inference
     mode."""
     results: list[Any] = []
     for number, value in enumerate(values):
         flows = node is not None and signature.differentiable[number]
-        results.append(Tensor.made(value, node if flows else None, number if flows else 0))
+        made = _new(Tensor)
+        made._data, made._requires_grad = value, flows
+        if flows:
+            made._grad_fn, made.output_nr = node, number
+        results.append(made)
     return _returned(results, signature, node)
 
 

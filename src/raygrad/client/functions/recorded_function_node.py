@@ -392,7 +392,7 @@ class RecordedFunction(FunctionNode):
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""
-        retain = self._recorder.log.retaining
+        retain = self._recorder.log.recorder.retaining
         made.pinned = self._pinned or not retain
         if self._assigned or self._notes or self._changes() or (retain and self._function._traits.read_once):
             left = made.output(0)
@@ -420,6 +420,8 @@ class RecordedFunction(FunctionNode):
         if self._taken:
             return TAKEN.message
         for position, is_output, counter, version in list(self._versions):
+            if counter[0] is version:  # nearly always
+                continue
             if was_changed(counter, version) and self._has_saved(position, is_output):
                 value: Any = (self._saved_outputs if is_output else self._tensors)[position]
                 made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)

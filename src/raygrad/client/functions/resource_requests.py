@@ -28,6 +28,11 @@ class ResourceRequest(NamedTuple):
     needs: Needs
 
 
+def declares_request(function: type[Any]) -> bool:
+    """Tell whether a class says something of resources or devices: what is in it may change at any time."""
+    return getattr(function, "resources", None) is not None or getattr(function, "devices", None) is not None
+
+
 def requested_by(function: type[Any]) -> Needs:
     """Return what a Function's `resources` and `devices` ask for, sorted by name: of `devices` only what is none of the
     host, which each worker has.

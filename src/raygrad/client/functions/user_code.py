@@ -8,7 +8,7 @@ workers' `code` defines. A fingerprint holds until the next submission (H17).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,10 +17,14 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.code.effects import gradient_effects
 from raygrad.workers.code.op_registry_sync import with_registrations
 from raygrad.workers.code.shipping import Shipped, ship
+from raygrad.workers.executors.base import CODE_CACHE_SIZE
 
 from ..recording.record_inputs import InputRecorder
 from .observations import Observations
-from .resource_requests import ResourceRequest, requested_by
+from .resource_requests import ResourceRequest, declares_request, requested_by
+
+LASTING_KEPT: Final = 256
+"""Classes whose fingerprints are kept: a bound on memory for programs that define new ones again and again."""
 
 
 class UserCode:
@@ -35,6 +39,11 @@ class UserCode:
         self._leaf_effects = observed.leaf_effects
         self._register = register
         self._shipped: dict[Any, Shipped] = {}
+        self._registered = 0
+        """How often code was registered."""
+        self._lasting: dict[type[Any], tuple[Shipped, int]] = {}
+        """Classes of earlier submissions whose fingerprints hold as long as their guards do: in this process, where no
+        registrations belong to them, and without captured arrays, which must not be kept alive."""
 
     def ship(self, obj: Any) -> Shipped:
         """Return user code with its fingerprint, taken anew when something that it reads has changed, and with what it
@@ -42,19 +51,36 @@ class UserCode:
         hashable = type(obj).__hash__ is not None
         found = self._shipped.get(obj) if hashable else None
         if found is None or not found.guard.holds():
-            by_reference = self._inputs.by_reference
-            found = ship(obj, in_process=by_reference)
-            if not by_reference:
-                found = with_registrations(found)
+            found = self._still_shipped(obj) or self._shipped_now(obj)
             if hashable:
                 self._shipped[obj] = found
-            if isinstance(obj, type):
-                needs = requested_by(obj)
-                if needs:
-                    self.requests["@" + found.fingerprint] = ResourceRequest(obj.__name__, needs)
-            self._register(found)
         if self._log.trace is not None:
             self._log.trace.code[found.fingerprint] = found
+        return found
+
+    def _still_shipped(self, obj: Any) -> Shipped | None:
+        """Return a class as it was shipped for an earlier submission, if the executor has it and its guard holds."""
+        found, registered = self._lasting.get(obj, (None, 0)) if isinstance(obj, type) else (None, 0)
+        if found is None or self._registered - registered >= CODE_CACHE_SIZE or declares_request(obj):
+            return None
+        return found if found.guard.holds() else None
+
+    def _shipped_now(self, obj: Any) -> Shipped:
+        """Return user code with its fingerprint, taken now; register it, and note what it requests."""
+        by_reference = self._inputs.by_reference
+        found = ship(obj, in_process=by_reference)
+        if not by_reference:
+            found = with_registrations(found)
+        if isinstance(obj, type):
+            needs = requested_by(obj)
+            if needs:
+                self.requests["@" + found.fingerprint] = ResourceRequest(obj.__name__, needs)
+            elif found.lasts and by_reference and not found.captured:
+                self._lasting[obj] = found, self._registered
+                if len(self._lasting) > LASTING_KEPT:
+                    del self._lasting[next(iter(self._lasting))]
+        self._register(found)
+        self._registered += 1
         return found
 
     def forget(self) -> None:

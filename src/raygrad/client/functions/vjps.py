@@ -156,7 +156,7 @@ class VjpSignature:
     """What the recorded derivatives of a Function share that are taken alike, over equal specs: looked up once, as a
     `Template` of a built-in op is."""
 
-    __slots__ = ("assumed", "generation", "known", "learning", "outputs", "vjp", "wanted")
+    __slots__ = ("assumed", "generation", "kind", "known", "learning", "outputs", "vjp", "wanted")
 
     def __init__(
         self,
@@ -174,6 +174,8 @@ class VjpSignature:
         observed = recorder.observed
         self.generation = recorder.observed.generation
         """What had been learned when it was made; see `Observations.generation`."""
+        self.kind = 0
+        """See `NodeRecord.kind`."""
         self.wanted = wanted.positions
         gradients: Any = zip(wanted.metas, wanted.places, strict=True)
         self.outputs = (
@@ -200,7 +202,7 @@ class VjpSignature:
             differentiated=differentiate,
             refusal=refusal,
             expected=known,
-            retained=recorder.log.retaining,
+            retained=recorder.log.recorder.retaining,
             spared=base._of_part,
             attributes=tuple(names),
             reports_effects=depth == 1 and observed.backward_effects.get(base._fn) is None,
@@ -212,7 +214,7 @@ class VjpSignature:
 def _left_by(recorder: FunctionRecorder, base: RecordedFunction) -> SpecEntry:
     """Return what is known of a context as a backward leaves it: where the pass keeps what was saved, as before."""
     context: Any = base._context
-    if recorder.log.retaining and context is not None:
+    if recorder.log.recorder.retaining and context is not None:
         return context.record.outputs[context.index]
     return LIVING if base._pinned else CONTEXT
 
@@ -282,13 +284,13 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
             items.append(saved_outputs.get(j))
         if base._assigned or base._notes:  # hardly ever
             return base.record_changed(items, refusal)
-        needed = base._needed
+        needed, here = base._needed, state.here
         alike: list[Any] = [
-            recorder.log.retaining,
+            recorder.log.recorder.retaining,
             base._of_part,
             refusal,
             None if needed is None else tuple(needed),
-            capture_modes(),
+            () if here.casting is None and here.device is None else capture_modes(),
         ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
@@ -299,6 +301,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
             shape = VjpSignature(base, 1, items, base._requiring(), wanted_gradients(base), False, refusal)
             if not base._freed:
                 base._shapes[key] = shape
+                shape.kind = 0 if shape.vjp.casting else next(recorder.log.kinds)
         source = recorder.inputs.source
         sources = [source(base._context)]
         for item in items:
@@ -320,7 +323,8 @@ def _recorded(
     if vjp.fn != fn:
         vjp = vjp._replace(fn=fn)
     made = record_with_leaves(recorder.inputs, vjp, sources, shape.outputs, base._site, reachable)
-    if state.anomaly is not None:
+    made.kind = shape.kind if made.work is shape.vjp else 0
+    if state.here.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
     made.learn = shape.learning
@@ -368,7 +372,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             differentiated=False,
             refusal="",
             expected=None,
-            retained=recorder.log.retaining,
+            retained=recorder.log.recorder.retaining,
             spared=node._of_part,
             attributes=(),
             reports_effects=False,

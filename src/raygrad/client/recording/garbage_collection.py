@@ -8,27 +8,11 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 
 from raygrad.workers.process.garbage_collection import PAUSE, RECORDING
 
 REST = 30
 """Pause after a collection of the youngest generation, as a multiple of its time: it visits all live records."""
-
-
-@contextmanager
-def collector_paused() -> Generator[None, None, None]:
-    """Pause the cyclic collector: a pass that makes 100,000 records would have it traverse all of them again and again,
-    for half of the time. Records are freed by reference counting alone."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class GarbageCollectorTuning:

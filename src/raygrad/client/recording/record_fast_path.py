@@ -15,7 +15,7 @@ from raygrad.autograd.nodes.op_node import OpNode
 from raygrad.autograd.registry.registry import Op
 
 from .record_log import RecordLog
-from .records import Constant, NodeRecord, Template, first_output, record_of_op
+from .records import Constant, NodeRecord, Template, record_of_op
 from .source_locations import user_site
 
 _ONE = (1,)
@@ -84,7 +84,7 @@ def _op_path(log: RecordLog, templates: dict[Any, Template]) -> Callable[..., Pe
                 log, recorder, template.call, sources, outputs, user_site(_DEPTH), template, template.kind
             )
             append(made)
-            return first_output(made, outputs[0])
+            return made.output(0)
         finally:
             release()
 
@@ -148,6 +148,6 @@ class RecordFastPath:
             vjp, outputs, kind = found
             made = record_of_op(log, recorder, vjp, sources, outputs, origin.site, None, kind)
             self._append(made)
-            return (first_output(made, outputs[0]),)
+            return (made.output(0),)
         finally:
             self._release()

@@ -51,7 +51,7 @@ class InputRecorder:
             return data
         if type(data) is Batched:
             raise single_value_error("a session")
-        counter = tensor.counter()
+        counter = tensor._counter or tensor.counter()
         cached = tensor._snapshot
         if cached is not None and cached[0] is recorder and cached[1] == counter[0]:
             if not tensor._shares_memory or (is_array(data) and is_still(value_of_leaf(cached[2]), data)):

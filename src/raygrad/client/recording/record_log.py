@@ -51,8 +51,6 @@ class RecordLog:
         """Submitted values (run, value id) that lost their last holder."""
         self.pin = -1
         """The worker that `rg.place` asks for, or -1."""
-        self.retaining = False
-        """Whether the pass that records retains its graph."""
         self.deferred = False
         """Whether passes and steps are recorded without being submitted; see `Session.deferred`."""
         self.trace: Trace | None = None

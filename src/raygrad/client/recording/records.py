@@ -177,20 +177,16 @@ class NodeRecord(AbstractNodeRecord):
 
     __slots__ = (
         "__weakref__",
-        "base",
         "effects",
         "failed",
         "kind",
         "leaf",
         "learn",
-        "live",
         "near",
         "needed",
         "outputs",
         "pin",
         "pinned",
-        "run",
-        "saved",
         "site",
         "sources",
         "story",
@@ -214,10 +210,8 @@ class NodeRecord(AbstractNodeRecord):
         self.sources: Sequence[Source] = sources
         self.outputs: Sequence[SpecEntry] = outputs
         self.site = site
-        self.live = 0
-        """Bit per output: somebody holds it."""
-        self.saved = 0
-        """Bit per output: a backward node holds it as a residual."""
+        self.live = self.saved = 0
+        self.run = self.base = -1
         self.effects = False
         """It runs even when nobody holds an output."""
         self.near: Source = None
@@ -234,10 +228,6 @@ class NodeRecord(AbstractNodeRecord):
         self.learn: Any = None
         self.story = ""
         """Under anomaly detection, where the node was made whose derivative this is (MD-06)."""
-        self.run = -1
-        """The run it was submitted in, -1 before."""
-        self.base = -1
-        """Value id of its first output in that run."""
         self.failed = False
         self.values: dict[int, Any] | None = None
         """Outputs already at the client."""
@@ -246,17 +236,11 @@ class NodeRecord(AbstractNodeRecord):
         """Return the pending value of an output; call once per output and keep it."""
         entry = self.outputs[index]
         self.live |= 1 << index
-        made = Pending(self, index, entry.shape, cast(Any, entry.dtype), entry, defined)
-        made.assumed = assumed
+        made = _new(Pending)  # whose constructor takes longer than the rest
+        made.record, made.index = self, index
+        made.shape, made.dtype, made.spec = entry.shape, entry.dtype, entry
+        made.defined, made.assumed = defined, assumed
         return made
-
-    def released(self, index: int) -> None:
-        self.live &= ~(1 << index)
-        if self.run >= 0:
-            self.recorder.log.dropped.append((self.run, self.base + index))
-
-    def retained(self, index: int) -> None:
-        self.saved |= self.recorder.log.residual_bit << index
 
 
 _new: Any = object.__new__
@@ -290,27 +274,13 @@ def record_of_op(
     return self
 
 
-def first_output(record: NodeRecord, entry: SpecEntry) -> Pending:
-    """Return what `record.output(0)` does; `entry` is what it is."""
-    record.live |= 1
-    made = _new(Pending)
-    made.record = record
-    made.index = 0
-    made.shape = entry.shape
-    made.dtype = entry.dtype
-    made.spec = entry
-    made.defined = True
-    made.assumed = False
-    return made
-
-
 class LeafRecord(AbstractNodeRecord):
     """An array of the client: a snapshot that submissions send along."""
 
-    __slots__ = ("constant", "live", "recorder")
+    __slots__ = ("constant",)
 
     def __init__(self, recorder: Recorder, constant: Constant) -> None:
-        self.recorder: Recorder = recorder
+        super().__init__(recorder)
         self.constant = constant
 
     def output(self) -> Pending:

@@ -51,22 +51,24 @@ def user_site(depth: int = 2) -> Site:
     known to be."""
     frame: Any = sys._getframe(depth)
     while True:
-        code = frame.f_code
-        known = _users.get(id(code))
-        if known is not None and known[0] is code:
-            site = known[1].get(frame.f_lasti)
-            return _new_place(known[1], code, frame.f_lasti) if site is None else site
         space = frame.f_globals
         if id(space) not in _our_globals:
+            code = frame.f_code
+            known = _users.get(id(code))
+            if known is not None and known[0] is code:
+                site = known[1].get(frame.f_lasti)
+                return _new_place(known[1], code, frame.f_lasti) if site is None else site
             name = space.get("__name__", "")
             module = sys.modules.get(name)
             if not name.startswith(_PREFIX) and name != _OURS:
                 break
             if module is not None and vars(module) is space:
                 _our_globals.add(id(space))
-        if frame.f_back is None:
+        outer = frame.f_back
+        if outer is None:
             break
-        frame = frame.f_back
+        frame = outer
+    code = frame.f_code
     if len(_users) >= _MAX_CODES:
         _users.clear()
     places: dict[int, Site] = {}

@@ -97,8 +97,7 @@ class SessionCosts:
 
     def finished(self, run: Run, cluster: Cluster, host: str) -> None:
         """A run has ended well; `host` is the client's."""
-        if self._measured.wants(run.plan):
-            self._finished.append((run, cluster, host))
+        self._finished.append((run, cluster, host))
 
     def learn(self) -> MeasuredCosts:
         """Learn from the runs that have finished: before a submission is planned, or somebody asks."""

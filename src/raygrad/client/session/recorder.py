@@ -6,8 +6,7 @@ session's submitter makes graphs of that. No user code runs here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,7 +25,6 @@ from raygrad.proto.ir.array_layout import Layout, strides_of
 from ..functions.functions import FunctionRecorder
 from ..functions.hooks import HookRecorder
 from ..functions.vjps import vjp_of_eager
-from ..recording.garbage_collection import collector_paused
 from ..recording.operations import OperationRecorder
 from ..recording.record_fast_path import RecordFastPath
 from ..recording.records import LeafRecord, NodeRecord
@@ -57,6 +55,7 @@ class SessionRecorder(Recorder):
         """For `ambient`; not used here."""
         self.log = inputs.log
         self.log.recorder = self
+        self.dropped, self.residual_bit = self.log.dropped, self.log.residual_bit
         self.inputs = inputs
         self.code = code
         self.observed = observed
@@ -173,20 +172,7 @@ class SessionRecorder(Recorder):
             return record.constant.value
         return self.execution.read(cast(NodeRecord, record), value.index)
 
-    # ---- passes and submission points -------------------------------------------------------------------------------
-
-    @contextmanager
-    def during_pass(self, retain: bool) -> Generator[None]:
-        log = self.log
-        before, log.retaining = log.retaining, retain
-        try:
-            with collector_paused():
-                yield
-        finally:
-            log.retaining = before
-
-    def until_submitted(self) -> AbstractContextManager[None]:
-        return collector_paused()
+    # ---- submission points ------------------------------------------------------------------------------------------
 
     def submit(self) -> None:
         task = state.here.task
@@ -194,5 +180,4 @@ class SessionRecorder(Recorder):
             return  # an optimiser's step in a hook: the pass submits when it ends, and fails or holds as a whole (H8)
         if self.log.trace is not None or self.log.deferred:
             return  # all that a compiled function does is one submission; see `Session.deferred` for the other
-        with collector_paused():
-            self.execution.submit()
+        self.execution.submit()

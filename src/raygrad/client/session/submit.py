@@ -60,6 +60,8 @@ class Submitter:
         self._costs = costs
         self._driver = driver
         self._collector = collector
+        self._released: list[tuple[int, int]] = []
+        """Values dropped before the next run was numbered: that run does not read them."""
 
     def submit(self, *, open_ended: bool = False) -> None:
         """Submit the records that are needed; `open_ended`: the last one is waited for to learn its outputs."""
@@ -72,6 +74,7 @@ class Submitter:
             log.records.clear()
             self._code.forget()
             if not records:
+                self.release_dropped()
                 self._waiter.poll()
                 return
             submission = self._graphs.submission(number, records, self._code.requests, open_ended=open_ended)
@@ -127,7 +130,8 @@ class Submitter:
         try:
             with self._costs.lock:
                 self._costs.learn()
-                planned = self._driver.submit(submission)
+                released, self._released = self._released, []
+                planned = self._driver.submit(submission, released)
         except RaygradError as error:
             call_nodes(error, submission.graph, sites, self._link.name_of)
             failures.fail(number, error)
@@ -147,17 +151,21 @@ class Submitter:
     def next_run(self) -> int:
         """Process what has arrived, raise what went wrong, and return the number of the next run, which is submitted
         next if there is anything to run."""
-        self.release_dropped()
+        self._take_dropped()  # of what is dropped from here on, the run may read some
         self._collector.collect_if_due()
-        self._driver.poll(submits=True)
+        if self._table.history or self._driver.executor.reports_unasked:
+            self._driver.poll(submits=True)
         self._waiter.raise_errors()
         return next(self._table.numbers)
 
     def release_dropped(self) -> None:
         """Tell the driver which values have lost their last holder."""
+        self._take_dropped()
+        released, self._released = self._released, []
+        if released:
+            self._driver.drop(released)
+
+    def _take_dropped(self) -> None:
         dropped = self._log.dropped
-        gone: list[tuple[int, int]] = []
         while dropped:
-            gone.append(dropped.popleft())
-        if gone:
-            self._driver.drop(gone)
+            self._released.append(dropped.popleft())

@@ -18,7 +18,7 @@ from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
 from ..functions.resource_requests import ResourceRequest
-from ..recording.records import NodeRecord
+from ..recording.records import NodeRecord, SpecEntry
 from .submission import build, is_stored, value_here
 
 MAX_GRAPHS = 16
@@ -31,6 +31,8 @@ class _CachedGraph(NamedTuple):
     graph: Graph
     encoded: bytes
     key: bytes
+    specs: tuple[SpecEntry, ...]
+    """Those of its externals, by whose identity it is recognised."""
 
 
 class _GraphOutline(NamedTuple):
@@ -38,6 +40,7 @@ class _GraphOutline(NamedTuple):
 
     name: bytes
     given: tuple[SuppliedExternal | KeptExternal, ...]
+    specs: tuple[SpecEntry, ...]
 
 
 class GraphCache:
@@ -61,11 +64,11 @@ class GraphCache:
         outline = None if open_ended or requests else _outline(records)
         if outline is None:
             return build(run, records, requests, open_ended=open_ended).submission
-        name, given = outline
+        name, given, specs = outline
         known = self._known.get(name)
         if known is None:
             made = build(run, records).submission
-            self._known[name] = _CachedGraph(made.graph, made.encoded, made.key)
+            self._known[name] = _CachedGraph(made.graph, made.encoded, made.key, specs)
             if len(self._known) > MAX_GRAPHS:
                 self._known.popitem(last=False)
             return made
@@ -84,16 +87,15 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
     add = numbers.append
     externals: dict[Any, int] = {}
     given: list[Any] = []
-    specs: list[int] = []
+    specs: list[SpecEntry] = []
     kept: list[int] = []
     base = 0
     for record in records:
-        if not record.kind or record.near is not None:
+        if not record.kind:
             return None
         record.base = base
-        add(record.kind)
-        add(record.pin)
-        for source in record.sources:
+        numbers += (record.kind, record.pin)
+        for source in record.sources if record.near is None else (*record.sources, record.near):
             if type(source) is tuple:
                 maker: Any = source[0]
                 if maker.run < 0:
@@ -106,7 +108,7 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
                     number = externals[key] = len(given)
                     value = None if maker.values is None else value_here(maker, index)
                     given.append(KeptExternal(*key) if value is None else SuppliedExternal(value))
-                    specs.append(id(maker.outputs[index]))  # interned, and kept as long as the session
+                    specs.append(maker.outputs[index])
                 add(UNDEFINED - 1 - number)
             elif source is None:
                 add(UNDEFINED)
@@ -116,16 +118,15 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
                 if number is None:
                     number = externals[id(constant)] = len(given)
                     given.append(SuppliedExternal(constant.value))
-                    specs.append(id(constant.spec))
+                    specs.append(constant.spec)
                 add(UNDEFINED - 1 - number)
         if record.live:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
-                    kept.append(base + index)
-                    kept.append(int(is_stored(record, index, entry)))
+                    kept += (base + index, int(is_stored(record, index, entry)))
         base += len(record.outputs)
     # each kind has its number of sources, so that what is written one after the other can be told apart
-    digest = blake2b(array("q", (len(numbers), len(specs), *specs)).tobytes(), digest_size=16)
+    digest = blake2b(array("q", (len(numbers), len(specs), *map(id, specs))).tobytes(), digest_size=16)
     digest.update(array("q", numbers).tobytes())
     digest.update(array("q", kept).tobytes())
-    return _GraphOutline(digest.digest(), tuple(given))
+    return _GraphOutline(digest.digest(), tuple(given), tuple(specs))

@@ -74,13 +74,12 @@ class Run:
         self.records.append(record)
         self._answers.append(called)
         offset = self._link.clocks.setdefault(record.worker, ClockOffset())
-        timing = record.timing
-        if timing.began:
-            offset.saw(sent=called.sent, began=timing.began, ended=timing.ended, came=called.came)
+        if record.timing.began:
+            offset.saw(called)
 
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
-        measured.take(self._graph, self.plan, self._answers, cluster, here, alone=self.alone)
+        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=self.alone)
 
     @property
     def seconds(self) -> float | None:

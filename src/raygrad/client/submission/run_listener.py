@@ -58,8 +58,8 @@ class RunListener:
         self._costs = costs
         self._executor = executor
 
-    def record(self, called: TimedRecord) -> None:
-        """A segment's record has arrived and counts."""
+    def record(self, called: TimedRecord, finished: bool) -> None:
+        """A segment's record has arrived and counts; with `finished` its run is done."""
         record = called.record
         run = self._table.active.get(record.run)
         submitted = self._table.submitted(record.run)
@@ -85,6 +85,8 @@ class RunListener:
                 run._emits.append((node, ordinal, name, opened))
             for handler in self.handlers.get(name, ()):
                 handler(opened)
+        if finished:
+            self.finished(record.run)
 
     def _observe(self, record: NodeRecord, learned: FunctionObservation) -> None:
         """Take in the first run of a Function (H3); what its `infer` said must hold."""
@@ -127,7 +129,7 @@ class RunListener:
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A value was requested by the client, and arrays left their devices for it."""
-        found = self._table.visible.get(run)
+        found = self._table.visible(run)
         if found is not None:
             found._brought.append((value, worker, left))
 

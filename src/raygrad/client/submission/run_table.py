@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 
+from ..recording.held_records import SWEEP_AT
+
 if TYPE_CHECKING:
     from .run import Run
     from .submission import Submitted
@@ -25,8 +27,9 @@ class RunTable:
         """Submissions that have not finished, or follow one that has not; oldest first. None of them has failed."""
         self.active: dict[int, Run] = {}
         """By number, the runs of these."""
-        self.visible: weakref.WeakValueDictionary[int, Run] = weakref.WeakValueDictionary()
-        """By number, the runs that somebody still holds."""
+        self._visible: dict[int, weakref.ref[Run]] = {}
+        """By number, runs that somebody may still hold."""
+        self._sweep_at = SWEEP_AT
         self.last: Run | None = None
         self.clocks: dict[str, ClockOffset] = {}
         """Per worker, the offset of its clock from this one."""
@@ -39,7 +42,16 @@ class RunTable:
         """Add a run that has been submitted."""
         if self.last is not None:
             self.last.alone &= self.last.finished
-        self.last = self.active[run.number] = self.visible[run.number] = run
+        self.last = self.active[run.number] = run
+        self._visible[run.number] = weakref.ref(run)
+        if len(self._visible) > self._sweep_at:
+            self._visible = {number: held for number, held in self._visible.items() if held() is not None}
+            self._sweep_at = SWEEP_AT + 2 * len(self._visible)
+
+    def visible(self, run: int) -> Run | None:
+        """Return a run, if somebody still holds it."""
+        held = self._visible.get(run)
+        return None if held is None else held()
 
     def finish(self, run: int) -> None:
         """Mark a submission as finished, and forget those at the beginning of the history that are."""
