@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from ..model.priced_graph import NodeEdges, PricedGraph
-from ..segments.segmenter import InputArrivals
+from ..segments.segmenter import input_arrivals
 from .memory_ledger import AdmissionLedger, AdmissionLedgers, MemoryUse
 
 MAX_CANDIDATES = 8
@@ -50,13 +50,13 @@ class LimitedListScheduler:
         for mine in self._base:
             for index, *gives in zip(mine, *[use.frees_memory(mine) for use in uses], strict=True):
                 self._key[index] = (not all(gives), self._key[index][1])
-        self._arrivals = InputArrivals(priced, node_worker, residency)
+        self._last_arrival = input_arrivals(priced, node_worker, residency)
 
     def run(self, limits: Sequence[Sequence[int | None]]) -> list[list[int]]:
         """Return, per worker, its nodes in the order in which they start, without the last one of an open-ended graph.
         `limits` has, per memory space, the limit of each worker."""
         nodes, seconds, node_worker = self._priced.graph.nodes, self._priced.seconds, self._node_worker
-        arrivals = self._arrivals
+        last_arrival = self._last_arrival
         missing = [len(one) for one in self._links.before]
         finish = [0.0] * len(nodes)
         ledgers = [self._ledger(worker, [one[worker] for one in limits]) for worker in range(len(self._base))]
@@ -68,7 +68,7 @@ class LimitedListScheduler:
         events: list[tuple[float, int, int]] = []  # (time, node that is ready or -1 - node that ended, its worker)
         for index, count in enumerate(missing):
             if not count and index != held_back:
-                heappush(events, (arrivals.last(index, finish), index, node_worker[index]))
+                heappush(events, (last_arrival(index, finish), index, node_worker[index]))
         while events:
             now = events[0][0]
             changed: set[int] = set()
@@ -91,7 +91,7 @@ class LimitedListScheduler:
                 for reader in self._links.after[index]:
                     missing[reader] -= 1
                     if not missing[reader] and reader != held_back:
-                        heappush(events, (arrivals.last(reader, finish), reader, node_worker[reader]))
+                        heappush(events, (last_arrival(reader, finish), reader, node_worker[reader]))
         return made
 
     def _ledger(self, worker: int, limits: Sequence[int | None]) -> AdmissionLedger | AdmissionLedgers | None:

@@ -1,8 +1,8 @@
 """A graph with predicted seconds of every node and predicted bytes of every value, as lists.
 
 The planner builds it once per plan, in O(nodes + edges); placement, ordering, segmentation and the explanation of a
-plan read it. Each list is computed when it is first read, is shared, and must not be changed. `arrays` converts it to
-NumPy arrays for large graphs.
+plan read it. Its lists are shared and must not be changed; those of nodes are computed when they are first read.
+`arrays` converts it to NumPy arrays for large graphs.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class PricedGraph:
         """Per spec, the predicted bytes of a value."""
         self.spec_transfer = list(map(costs.transfer_seconds, self.spec_size))
         """Per spec, the predicted seconds to bring a value to another worker."""
+        self.size = list(map(self.spec_size.__getitem__, self.spec))
+        """Per value, its predicted bytes."""
+        self.transfer = list(map(self.spec_transfer.__getitem__, self.spec))
+        """Per value, the predicted seconds to bring it to another worker."""
 
     @computed_once
     def classes(self) -> NodeClasses:
@@ -105,20 +109,10 @@ class PricedGraph:
             maker.extend([index] * len(node.outputs))
         return maker
 
-    @computed_once
-    def size(self) -> list[int]:
-        """Per value, its predicted bytes."""
-        return list(map(self.spec_size.__getitem__, self.spec))
-
-    @computed_once
-    def transfer(self) -> list[float]:
-        """Per value, the predicted seconds to bring it to another worker."""
-        return list(map(self.spec_transfer.__getitem__, self.spec))
-
     def with_sizes(self, size: list[int]) -> PricedGraph:
         """Return the graph with other bytes of its values, and equal seconds."""
         other = copy(self)
-        other.__dict__["size"] = size
+        other.size = size
         return other
 
 

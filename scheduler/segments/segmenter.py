@@ -12,8 +12,7 @@ those with fewer changes of worker behind them go first, then program order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -47,7 +46,7 @@ def segment_graph(
         return Segmentation([], 0.0)
     if links is None or all(worker == node_worker[0] for worker in node_worker):
         blocks = [Block(node_worker[0], list(range(len(nodes))))]
-        return WaitSplitter(priced, node_worker, residency, costs).run(blocks)
+        return _split_at_waits(priced, blocks, node_worker, residency, costs)
     return split_blocks(
         priced, links, _coarsest_blocks(links, node_worker, priced.graph.open_ended), node_worker, residency, costs
     )
@@ -66,7 +65,7 @@ def split_blocks(
     awaited = _awaited(links, node_worker)
     for block in blocks:
         pieces.extend(_cut_after_awaited(block, awaited, priced.seconds, costs.call_seconds))
-    return WaitSplitter(priced, node_worker, residency, costs).run(pieces)
+    return _split_at_waits(priced, pieces, node_worker, residency, costs)
 
 
 def _coarsest_blocks(links: NodeEdges, node_worker: Sequence[int], open_ended: bool) -> list[Block]:
@@ -140,71 +139,66 @@ def _cut_after_awaited(
     return pieces
 
 
-class InputArrivals:
-    """The arrival of what nodes read, in a placed graph: at once on the worker that makes or holds it, after a transfer
-    on another."""
+def input_arrivals(
+    priced: PricedGraph, node_worker: Sequence[int], residency: Sequence[int]
+) -> Callable[[int, Sequence[float]], float]:
+    """Return a function of a node and the end of each node: when the last of what the node reads is on its worker, at
+    once if it is made or held there, after a transfer otherwise."""
+    nodes, maker, transfer = priced.graph.nodes, priced.maker, priced.transfer
 
-    def __init__(self, priced: PricedGraph, node_worker: Sequence[int], residency: Sequence[int]) -> None:
-        self._nodes, self._maker, self._transfer = priced.graph.nodes, priced.maker, priced.transfer
-        self._node_worker, self._residency = node_worker, residency
-
-    def last(self, index: int, ended: Sequence[float]) -> float:
-        """Return when the last input of a node has arrived on its worker. `ended` has the end of each node."""
-        arrival, maker, node_worker = 0.0, self._maker, self._node_worker
-        worker = node_worker[index]
-        for value in self._nodes[index].inputs:
+    def last_arrival(index: int, ended: Sequence[float]) -> float:
+        arrival, worker = 0.0, node_worker[index]
+        for value in nodes[index].inputs:
             if value < 0:
                 continue
             source = maker[value]
             if source >= 0:
                 came = ended[source]
                 if node_worker[source] != worker:
-                    came += self._transfer[value]
+                    came += transfer[value]
             else:
-                came = 0.0 if self._residency[value] in (-1, worker) else self._transfer[value]
+                came = 0.0 if residency[value] in (-1, worker) else transfer[value]
             if came > arrival:
                 arrival = came
         return arrival
 
+    return last_arrival
 
-@dataclass(slots=True)
-class WaitSplitter:
-    """Computes the time of blocks in plan order, and splits them where they would wait for another worker."""
 
-    priced: PricedGraph
-    node_worker: Sequence[int]
-    residency: Sequence[int]
-    costs: Costs
+def _split_at_waits(
+    priced: PricedGraph,
+    blocks: Sequence[Block],
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    costs: Costs,
+) -> Segmentation:
+    """Return the blocks, in plan order, split where waiting for other workers would delay what comes before, and the
+    time.
 
-    def run(self, blocks: Sequence[Block]) -> Segmentation:
-        """Return the blocks, split where waiting for other workers would delay what comes before, and the time.
+    A block that runs up to a node at which it must wait gains, by being cut there, the shorter of the wait and the work
+    done before; that has to be more than the call which the cut costs.
+    """
+    call, seconds = costs.call_seconds, priced.seconds
+    free = [0.0] * (max([block.worker for block in blocks], default=0) + 1)  # per worker, the end of its last block
+    ended = [0.0] * len(seconds)  # per node, the end of its block
+    pieces: list[Block] = []
+    last_arrival = input_arrivals(priced, node_worker, residency)
 
-        A block that runs up to a node at which it must wait gains, by being cut there, the shorter of the wait and
-        the work done before; that has to be more than the call which the cut costs.
-        """
-        call = self.costs.call_seconds
-        seconds = self.priced.seconds
-        free = [0.0] * (max((block.worker for block in blocks), default=0) + 1)  # per worker, the end of its last block
-        ended = [0.0] * len(seconds)  # per node, the end of its block
-        pieces: list[Block] = []
-        last_arrival = InputArrivals(self.priced, self.node_worker, self.residency).last
-        for worker, nodes in blocks:
-            begin, start, work = 0, free[worker], 0.0
-            for position, index in enumerate(nodes):
-                arrival = last_arrival(index, ended)
-                if arrival > start:
-                    if min(arrival - start, work) > call:
-                        start = self._close(pieces, worker, nodes[begin:position], start + call + work, ended)
-                        begin, work = position, 0.0
-                    start = max(start, arrival)
-                work += seconds[index]
-            free[worker] = self._close(pieces, worker, nodes[begin:], start + call + work, ended)
-        return Segmentation(pieces, max(*free, len(pieces) * self.costs.client_seconds))
-
-    @staticmethod
-    def _close(pieces: list[Block], worker: int, nodes: list[int], end: float, ended: list[float]) -> float:
-        """Add one piece that ends at `end`; return that time."""
+    def close(worker: int, nodes: list[int], end: float) -> float:
         pieces.append(Block(worker, nodes))
         for index in nodes:
             ended[index] = end
         return end
+
+    for worker, nodes in blocks:
+        begin, start, work = 0, free[worker], 0.0
+        for position, index in enumerate(nodes):
+            arrival = last_arrival(index, ended)
+            if arrival > start:
+                if min(arrival - start, work) > call:
+                    start = close(worker, nodes[begin:position], start + call + work)
+                    begin, work = position, 0.0
+                start = max(start, arrival)
+            work += seconds[index]
+        free[worker] = close(worker, nodes[begin:], start + call + work)
+    return Segmentation(pieces, max(*free, len(pieces) * costs.client_seconds))
