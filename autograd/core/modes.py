@@ -168,17 +168,18 @@ def transforming(name: str, *, reverse: bool) -> Generator[None]:
     Raises:
         RuntimeError: saved-tensor hooks are active, and the transform is one of reverse mode.
     """
-    if reverse and state.saving:
+    here = state.here
+    if reverse and here.saving:
         raise AutogradError(NO_SAVED_TENSOR_HOOKS)
-    before, outer, refused = state.grad, state.transforms, state.saving_refused
-    state.transforms = (*outer, name)
+    before, outer, refused = here.grad, here.transforms, here.saving_refused
+    here.transforms = (*outer, name)
     if reverse:
-        state.grad = True
-        state.saving_refused = NO_SAVED_TENSOR_HOOKS
+        here.grad = True
+        here.saving_refused = NO_SAVED_TENSOR_HOOKS
     try:
         yield
     finally:
-        state.grad, state.transforms, state.saving_refused = before, outer, refused
+        here.grad, here.transforms, here.saving_refused = before, outer, refused
 
 
 NO_SAVED_TENSOR_HOOKS = (

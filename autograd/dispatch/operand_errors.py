@@ -10,7 +10,6 @@ from typing import Any
 
 from raygrad.errors import DtypeError, MissingKernel
 
-from ..registry.dtype_constraints import checked
 from ..registry.registry import Op
 from .device_dispatch import compute_dtype, kind_of, missing
 
@@ -75,7 +74,3 @@ def check_operand(name: str, value: Any, argument: str = "input", position: int 
     """
     if not is_operand(value):
         raise wrong_argument(name, argument, position, "Tensor", type(value).__name__)
-
-
-takes_operand = checked(lambda name, given: check_operand(name, given[0]))
-"""A decorator for a function of which a wrong first argument would go unnoticed: `check_operand` runs first."""

@@ -12,8 +12,13 @@ from ..nodes.node import Node
 
 def dependencies(roots: Sequence[Node | None], outer_nodes: frozenset[Node]) -> dict[Node, int]:
     """Return the number of contributions that each reachable node waits for, without those behind `outer_nodes`."""
-    waiting: dict[Node, int] = dict.fromkeys([root for root in roots if root is not None], 0)
-    stack = [root for root in waiting if root not in outer_nodes]
+    waiting: dict[Node, int] = {}
+    stack: list[Node] = []
+    for root in roots:
+        if root is not None and root not in waiting:
+            waiting[root] = 0
+            if root not in outer_nodes:
+                stack.append(root)
     while stack:
         node = stack.pop()
         for edge in node._edges:

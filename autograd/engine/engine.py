@@ -177,7 +177,10 @@ def _captured_by(
     seeds = _seeds(roots, grads, task)
     _run_and_submit(task, lambda: task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes))
     given = {id(value) for _, value in seeds}
-    found = {edge: _captured(task, edge, given) for edge in dict.fromkeys(edges)}
+    found: dict[Edge, Tensor | None] = {}
+    for edge in edges:
+        if edge not in found:
+            found[edge] = _captured(task, edge, given)
     return [found[edge] for edge in edges]
 
 

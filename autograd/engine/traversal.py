@@ -13,7 +13,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -162,9 +162,12 @@ class BackwardPass:
         step = self._step if state.anomaly is None else self._watched(AnomalyWatcher(state.anomaly))
         # every node runs, and nothing is captured
         plain = execute is None and not self._wanted and state.anomaly is None
-        here, tie = state.here, len(buffers)
-        ready = [(-node._sequence, number, node) for number, node in enumerate(buffers) if not waiting[node]]
-        heapify(ready)
+        here, tie = state.here, 0
+        ready: list[tuple[int, int, Node]] = []
+        for node in buffers:
+            if not waiting[node]:
+                tie += 1
+                heappush(ready, (-node._sequence, tie, node))
         on_arrays = plain and not on_tensors and recorder is None
         following: Node | None = None
         arrived: list[Any] | None = None
@@ -186,8 +189,10 @@ class BackwardPass:
             elif grads is None:
                 results = None
             else:
-                if len(grads) > 1 or type(grads[0]) is _Terms:
+                if len(grads) > 1:
                     _sum_up(grads, self._add)
+                elif type(grads[0]) is _Terms:
+                    grads[0] = balanced_sum(grads[0], self._add)
                 if on_arrays:
                     results = node._run_on_arrays(grads)
                 elif on_tensors or recorder is None:

@@ -88,10 +88,15 @@ def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Vm
         value, dim = unwrap_batched(operands[0], level)
         assert dim is not None
         return (call(op, (value, *operands[1:]), params),), dim
-    parts = [unwrap_batched(operand, level) for operand in operands]
-    values = tuple([value if dim is None else in_front(value, dim) for value, dim in parts])
-    ranks = tuple([getattr(operand, "ndim", None) for operand in operands])
-    op_call = BatchedOpCall(op, values, tuple([dim is not None for _, dim in parts]), ranks, params, level.size)
+    values: list[Any] = []
+    flags: list[bool] = []
+    ranks: list[int | None] = []
+    for operand in operands:
+        value, dim = unwrap_batched(operand, level)
+        values.append(in_front(value, dim) if dim else value)
+        flags.append(dim is not None)
+        ranks.append(operand.ndim if hasattr(operand, "ndim") else None)
+    op_call = BatchedOpCall(op, tuple(values), tuple(flags), tuple(ranks), params, level.size)
     rule = rules.get(op.name)
     made = NotImplemented if rule is None else rule(op_call)
     if made is NotImplemented:

@@ -40,7 +40,12 @@ PARAMS_OF_BATCH: dict[str, OpCallable] = {
 
 def _applied_once(params_of_batch: Any) -> Rule:
     """Return the rule that applies an op once, with these parameters, to operands that all have a batch dimension."""
-    return lambda op_call: call(op_call.op, all_batched(op_call), params_of_batch(op_call.size, *op_call.params))
+
+    def rule(op_call: BatchedOpCall) -> Any:
+        operands = op_call.operands if len(op_call.operands) == 1 else all_batched(op_call)
+        return call(op_call.op, operands, params_of_batch(op_call.size, *op_call.params))
+
+    return rule
 
 
 for _names, _params_of_batch in PARAMS_OF_BATCH.items():

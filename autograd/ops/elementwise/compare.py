@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dispatch.direct_functions import OfOne, OfTwo, binary_function, unary_function
 from ...dispatch.dispatch import call_few
-from ...dispatch.operand_errors import takes_operand
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import (
     define,
     infer_comparison,
@@ -57,9 +57,9 @@ isfinite = _predicate("isfinite", np.isfinite, "Return where `input` is neither 
 _LOGICAL_NOT = define("logical_not", ("a",), np.logical_not, infer_comparison("logical_not"))
 
 
-@takes_operand
 def logical_not(input: Any) -> Any:
     """Return where `input` is zero."""
+    check_operand("logical_not", input)
     return call_few(_LOGICAL_NOT, input)
 
 

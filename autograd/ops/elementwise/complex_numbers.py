@@ -12,7 +12,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ...dispatch.dispatch import call_few
-from ...dispatch.operand_errors import takes_operand
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import broadcast_shape, define, infer_same, real_of, space_of
 from ...registry.define_op import conj as conjugated
 from ..layout.axis_order import zeros_as
@@ -106,15 +106,15 @@ def view_as_complex(input: Any) -> Any:
     return complex(input[..., 0], input[..., 1])
 
 
-@takes_operand
 def resolve_conj(input: Any) -> Any:
     """Return `input`: conjugation is never lazy here."""
+    check_operand("resolve_conj", input)
     return input
 
 
-@takes_operand
 def resolve_neg(input: Any) -> Any:
     """Return `input`: negation is never lazy here."""
+    check_operand("resolve_neg", input)
     return input
 
 

@@ -7,6 +7,7 @@ as they do in PyTorch.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,13 +30,14 @@ from .triangular import solve_triangular
 _linalg: Any = np.linalg
 
 
-def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
-    """Raise unless `a` holds matrices that `name` accepts.
+def expect_matrices(name: str, given: tuple[Any, ...], *, square: bool = False) -> None:
+    """Raise unless the first argument holds matrices that the function `name` accepts.
 
     Raises:
         ShapeError: fewer than two dimensions, or not square.
         AutogradError: integers.
     """
+    a = given[0]
     if a.ndim < 2:
         raise ShapeError(
             f"linalg.{name}: The input tensor A must have at least 2 dimensions, but it has shape {list(a.shape)}"
@@ -48,10 +50,10 @@ def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
         raise AutogradError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {a.dtype}")
 
 
-takes_matrices = checked(lambda name, given: expect_matrices(name, given[0]))
+takes_matrices = checked(expect_matrices)
 """A decorator for a function whose first argument holds matrices."""
 
-takes_square_matrices = checked(lambda name, given: expect_matrices(name, given[0], square=True))
+takes_square_matrices = checked(functools.partial(expect_matrices, square=True))
 """A decorator for a function whose first argument holds square matrices."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...dispatch.operand_errors import takes_operand
+from ...dispatch.operand_errors import check_operand
 from ...dispatch.random_numbers import rand
 from ..elementwise.where import keep, where
 from ..layout.shape import reshape
@@ -66,15 +66,15 @@ def _alpha(input: Any, kept: Any, p: float) -> Any:
     return where(kept, input, _SATURATION) * scale - scale * p * _SATURATION
 
 
-@takes_operand
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     """Return `input` with elements dropped at random so that means of 0 and variances of 1 are kept."""
+    check_operand("alpha_dropout", input)
     return _alpha(input, _dropout_mask(input.shape, p, input.device), p) if training and p else input
 
 
-@takes_operand
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     """Return `alpha_dropout` of whole channels."""
+    check_operand("feature_alpha_dropout", input)
     if not training or p == 0:
         return input
     lead = input.shape[:2]

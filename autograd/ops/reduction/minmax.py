@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 
 from ...core import dtypes
 from ...dispatch.dispatch import call
-from ...dispatch.operand_errors import takes_operand
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import Shape, axis_of, define, reduction, row_by_row, space_of
 from ...registry.dtype_constraints import differentiated, no_complex, real_numbers, takes
 from ..elementwise.arithmetic import maximum, minimum
@@ -245,13 +245,13 @@ _ALL = define("all", ("a",), lambda a, axes, keepdim: np.all(a, axes, None, keep
 _ANY = define("any", ("a",), lambda a, axes, keepdim: np.any(a, axes, None, keepdim), _truth_infer)
 
 
-@takes_operand
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Return whether all elements over `dim` are nonzero."""
+    check_operand("all", input)
     return call(_ALL, (input,), static_of(input, dim, keepdim))
 
 
-@takes_operand
 def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Return whether any element over `dim` is nonzero."""
+    check_operand("any", input)
     return call(_ANY, (input,), static_of(input, dim, keepdim))

@@ -115,7 +115,10 @@ def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
 def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
-    return _sum(a, axes, keepdim) / a.dtype.type(count_of(a.shape, axes))
+    add = _on_host if type(a) is _ARRAY else add_up
+    if a.flags.c_contiguous:
+        return add(a, axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes))
+    return _in_rows(add(as_dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes)), axes)
 
 
 def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
