@@ -36,12 +36,13 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 def grid_of(index: Any, axis: int) -> tuple[Any, ...]:
     """Return the NumPy index of `gather`: `index` along `axis`, the own position along the others."""
-    out: list[Any] = []
-    for d in range(index.ndim):
-        shape = [1] * index.ndim
-        shape[d] = -1
-        out.append(index if d == axis else space_of(index).arange(index.shape[d]).reshape(shape))
-    return tuple(out)
+    ndim, xp = index.ndim, space_of(index)
+    return tuple(
+        [
+            index if d == axis else xp.arange(extent).reshape([-1 if i == d else 1 for i in range(ndim)])
+            for d, extent in enumerate(index.shape)
+        ]
+    )
 
 
 def _gather(a: Any, index: Any, axis: int) -> Any:

@@ -27,7 +27,7 @@ from ...registry.define_op import (
 )
 from ...registry.dtype_constraints import floats_alone, no_complex_to_compare
 from ...tensor.tensor import Tensor
-from ..elementwise.compare import keep
+from ..elementwise.where import keep
 from ..indexing.gathering import scatter_zeros
 from ..layout.axis_order import to_dtype
 from ..layout.joining import cat, narrow
@@ -125,10 +125,6 @@ def _extremes(accumulate: Any) -> Any:
     return extremes
 
 
-def _running_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return [(a.shape, a.dtype), (a.shape, dtypes.int64)]
-
-
 def _running_backward(ctx: Any, grads: Any) -> Any:
     (places,) = ctx.saved_tensors
     g = grads[0]
@@ -140,7 +136,7 @@ _CUMMAX, _CUMMIN = (
         name,
         ("a",),
         _extremes(kernel),
-        _running_infer,
+        lambda params, a: [(a.shape, a.dtype), (a.shape, dtypes.int64)],
         _running_backward,
         saves="output1",
         outputs=2,
@@ -183,14 +179,6 @@ def _signed(h: Any, x: Any, o: Any, axis: int, ahead: bool) -> Any:
     return total
 
 
-def _ahead(h: Any, x: Any, o: Any, axis: int) -> Any:
-    return _signed(h, x, o, axis, True)
-
-
-def _behind(h: Any, x: Any, o: Any, axis: int) -> Any:
-    return _signed(h, x, o, axis, False)
-
-
 def _ahead_backward(ctx: Any, g: Any) -> Any:
     h, x, o, out = ctx.saved_tensors
     to_h = call(_BEHIND, (g, conj(x), conj(o)), ctx.params)
@@ -204,18 +192,28 @@ def _behind_backward(ctx: Any, g: Any) -> Any:
 
 
 _SUMS = ("h", "x", "o")
-_AHEAD = define("powers_ahead", _SUMS, quiet(_ahead), infer_same, _ahead_backward, saves=(*_SUMS, "output"))
-_BEHIND = define("powers_behind", _SUMS, quiet(_behind), infer_same, _behind_backward, saves=(*_SUMS, "output"))
-
-
-def _logcumsumexp(a: Any, axis: int) -> Any:
-    return _log_of_sums(a, axis) if a.ndim else a.copy()
+_AHEAD = define(
+    "powers_ahead",
+    _SUMS,
+    quiet(lambda h, x, o, axis: _signed(h, x, o, axis, True)),
+    infer_same,
+    _ahead_backward,
+    saves=(*_SUMS, "output"),
+)
+_BEHIND = define(
+    "powers_behind",
+    _SUMS,
+    quiet(lambda h, x, o, axis: _signed(h, x, o, axis, False)),
+    infer_same,
+    _behind_backward,
+    saves=(*_SUMS, "output"),
+)
 
 
 _LOGCUMSUMEXP = define(
     "logcumsumexp",
     ("a",),
-    quiet(_logcumsumexp),
+    quiet(lambda a, axis: _log_of_sums(a, axis) if a.ndim else a.copy()),
     infer_same,
     lambda ctx, g: call(_AHEAD, (g, *map(conj, ctx.saved_tensors)), ctx.params),
     saves=("a", "output"),

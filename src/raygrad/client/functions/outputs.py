@@ -44,14 +44,8 @@ def fresh_outputs(signature: FunctionSignature, values: Sequence[Pending], node:
         made._data, made._requires_grad = value, flows
         if flows:
             made.grad_fn, made.output_nr = node, number
-        if node is not None and number in node._saved_outputs:
-            if not flows:
-                node.note_end(number, made)
-            if (number, True) not in signature.unchecked:
-                counter = made.counter()
-                node._versions.append((number, True, counter, counter[0]))
         results.append(made)
-    return tuple(results) if signature.as_tuple else results[0]
+    return _returned(results, signature, node)
 
 
 def wrap_outputs(
@@ -120,6 +114,11 @@ def wrap_outputs(
                 inherit_requires_grad(made)
     if state.inference:
         results = [mark_inference(result) if isinstance(result, Tensor) else result for result in results]
+    return _returned(results, signature, node)
+
+
+def _returned(results: list[Any], signature: FunctionSignature, node: RecordedFunction | None) -> Any:
+    """Return the outputs as forward did, those that it saved noted on its node."""
     if node is not None:
         for number in node._saved_outputs:
             if number in node._barren:

@@ -38,3 +38,10 @@ def test_a_source_of_other_dimensions_than_the_index_is_refused(name: str) -> No
     index = rg.zeros(2, 2, dtype=rg.int64)
     with pytest.raises(ShapeError, match=r"as many dimensions as src, got \[2, 2\] and \[3\]"):
         getattr(rg.zeros(3, 3), name)(0, index, rg.zeros(3))
+
+
+def test_the_gradient_of_a_source_is_zero_where_scatter_add_did_not_read_it() -> None:
+    source = rg.ones(3, 3, requires_grad=True)
+    rg.zeros(3, 3).scatter_add(0, rg.zeros(2, 2, dtype=rg.int64), source).sum().backward()
+    assert source.grad is not None
+    assert source.grad.tolist() == [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]

@@ -24,3 +24,8 @@ def test_the_initial_element_depends_on_nothing(name: str, initial: float, insid
 def test_what_has_no_elements_begins_with_the_initial_element_too():
     assert rg.cumulative_prod(rg.zeros(2, 0), axis=-1, include_initial=True).numpy().tolist() == [[1.0], [1.0]]
     assert rg.cumulative_sum(rg.zeros(0), include_initial=True).numpy().tolist() == [0.0]
+
+
+def test_the_place_of_a_running_maximum_is_that_of_the_last_nan() -> None:
+    places = rg.cummax(rg.tensor([1.0, float("nan"), float("nan"), 2.0]), 0)[1]
+    assert places.tolist() == [0, 1, 2, 2]
