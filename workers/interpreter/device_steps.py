@@ -65,6 +65,7 @@ def compile_general_op(node: OpCall, targets: Sequence[int], device: Device) -> 
     sources, params, on_host = node.inputs, node.params, device is CPU
     sole = op.sole_kernel() if on_host else None
     is_operand: Callable[[Any], bool] = is_array if on_host else is_device_array
+    sole = op.sole_kernel() if on_host else None
 
     def execute(slots: Slots) -> None:
         operands: list[Any] = [None if s == UNDEFINED else slots[s] for s in sources]

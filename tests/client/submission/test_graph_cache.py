@@ -171,7 +171,7 @@ def trained(function: Any, *others: Any) -> Callable[[], Any]:
 def test_user_functions_and_their_backwards_are_recognised(session: rg.Session) -> None:
     for program in (trained(Cube, 2.0), trained(Twice)):
         held = [program() for _ in range(2)]  # learned: what forward and backward showed
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         graphs = GraphCache()
         for run in range(10, 13):
             held, records = recorded(session, program)
@@ -191,7 +191,7 @@ def test_a_context_of_an_earlier_run_is_found_where_the_graph_has_it(session: rg
     for run in range(10, 13):
         x = vector(1, 2)
         y = Cube.apply(x, 2.0)
-        session._submit()
+        session._submitter.submit()
         held, records = recorded(session, lambda y=y: y.sum().backward())
         submission = graphs.submission(run, records)
         made = build(run, records).submission
