@@ -132,7 +132,7 @@ def _through_expand(parent: Any, value: Any, rest: Sequence[Any], params: tuple[
     return _through_reshape(parent, value, rest, params)
 
 
-_WRITERS: dict[str, Callable[..., Any]] = {
+_WRITERS: dict[str, Callable[[Any, Any, Sequence[Any], tuple[Any, ...]], Any]] = {
     **dict.fromkeys(("reshape", "view", "squeeze", "unsqueeze"), _through_reshape),
     "expand": _through_expand,
     "transpose": lambda parent, value, rest, params: ops.transpose(value, *params),

@@ -20,22 +20,22 @@ SWEEP_AT = 16
 class Storage:
     """Memory shared by tensors. It keeps none of them alive."""
 
-    __slots__ = ("_owner", "members", "strides")
+    __slots__ = ("members", "owned_by", "strides")
 
-    def __init__(self, owner: Tensor) -> None:
-        self._owner = weakref.ref(owner)
+    def __init__(self) -> None:
         self.members: list[weakref.ref[Tensor]] = []
-        """Its views and aliases, in the order in which they were made."""
+        """Its views and aliases, in the order in which they came."""
+        self.owned_by: weakref.ref[Tensor] | None = None
+        """The tensor that it was made by, for aliases of it; views find it as the first of their parents."""
         self.strides: tuple[int, ...] | None = None
         """In a session, those of the owner before it was changed in place; () where they were not known."""
 
     def owner(self) -> Tensor:
         """Return the tensor that shows all of the memory: the one that it was made by, or an alias of that, once that
         is gone or has other memory."""
-        owner = self._owner()
+        owner = None if self.owned_by is None else self.owned_by()
         if owner is None or owner._storage is not self:
             owner = next(one for one in self.living() if one._view is None or one._view.parent is None)
-            self._owner = weakref.ref(owner)
         return owner
 
     def enter(self, tensor: Tensor) -> None:
@@ -46,19 +46,12 @@ class Storage:
             self.members = members = [known for known in members if known() is not None]
         members.append(weakref.ref(tensor))
 
-    def expire_nodes(self, counter: list[int]) -> None:
-        """End the place in the graph of the views that count changes with a counter: it counted one."""
-        for tensor in self.living():
-            if tensor._counter is counter and tensor._view is not None:
-                tensor._view.expire(tensor)
-
     def replace(self, member: Tensor, heir: Tensor) -> None:
         """Let `heir`, which shows the same of the memory, be a member in the place of another."""
-        entry = weakref.ref(heir)
         heir._storage = self
-        if self._owner() is member:
-            self._owner = entry
-        self.members = [entry if one() is member else one for one in self.members]
+        if member._view is None:
+            self.owned_by = weakref.ref(heir)
+        self.members = [weakref.ref(heir) if one() is member else one for one in self.members]
 
     def living(self) -> Iterator[Tensor]:
         """Yield the members that are alive, each after the one it was made from."""
@@ -67,18 +60,31 @@ class Storage:
             if tensor is not None and tensor._storage is self:
                 yield tensor
 
+    def expire_nodes(self, counter: list[int]) -> None:
+        """End the place in the graph of the views that count changes with a counter: it counted one."""
+        for tensor in self.living():
+            if tensor._counter is counter and tensor._view is not None:
+                tensor._view.expire(tensor)
+
 
 def storage_of(tensor: Tensor) -> Storage:
     """Return a tensor's storage, made now if it is the first time that it is shared."""
     storage = tensor._storage
     if storage is None:
-        storage = tensor._storage = Storage(tensor)
+        storage = tensor._storage = Storage()
+    if tensor._view is None and storage.owned_by is None:
+        storage.owned_by = weakref.ref(tensor)
     return storage
 
 
 def owner_of(tensor: Tensor) -> Tensor:
     """Return the tensor that owns the memory of `tensor`: itself if it is no view."""
-    return tensor if tensor._storage is None else tensor._storage.owner()
+    storage = tensor._storage
+    while storage is not None and tensor._view is not None:
+        if tensor._view.parent is None:
+            return storage.owner()
+        tensor = tensor._view.parent
+    return tensor
 
 
 def parent_of(tensor: Tensor) -> Tensor | None:
@@ -96,7 +102,7 @@ def views_of(tensor: Tensor) -> Iterator[Tensor]:
     """Yield the living views and aliases of the memory of a tensor but its owner, each after the one it was made
     from."""
     if tensor._storage is not None:
-        owner = tensor._storage.owner()
+        owner = owner_of(tensor)
         for view in tensor._storage.living():
             if view is not owner:
                 yield view
@@ -109,6 +115,4 @@ def has_views(tensor: Tensor) -> bool:
 
 def is_shared(tensor: Tensor) -> bool:
     """Tell whether another tensor shows memory of this one now."""
-    return tensor._storage is not None and (
-        owner_of(tensor) is not tensor or any(one is not tensor for one in tensor._storage.living())
-    )
+    return owner_of(tensor) is not tensor or any(True for _ in views_of(tensor))

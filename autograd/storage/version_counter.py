@@ -39,7 +39,7 @@ def bump(counter: list[int]) -> None:
 
 def tell_of_changes(counter: list[Any], storage: Storage) -> None:
     """Let changes that a counter counts end the place in the graph of the views in a storage."""
-    if storage not in counter:
+    if len(counter) == 2 or storage not in counter:
         counter.append(storage)
 
 

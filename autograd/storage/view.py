@@ -37,6 +37,9 @@ UNKNOWN: Any = _Unknown()
 """In the place of a view's op: a Function made the view of its argument on a worker, where it lies by no rule."""
 
 
+_new: Any = object.__new__
+
+
 class View:
     """How a tensor shows memory that is not its own alone: a differentiable view, or an alias without history.
 
@@ -112,28 +115,44 @@ def record_view(
         recorded: whether gradients are.
     """
     parent: Tensor = operands[0]
-    if parent._counter is None:
+    counter: list[Any] | None = parent._counter
+    if counter is None:
         view.share_counter(parent)
+        counter = view.counter()
     else:
-        view._counter = parent._counter
+        view._counter = counter
     above = parent._view
-    base = parent if above is None or above.base is None else above.base
-    made = View(parent, op, operands[1:], params, sure, base, None if recorded else NO_GRAD)
-    _enter(view, parent._storage or storage_of(parent), made)
+    made: View = _new(View)  # nearly every slice makes one: an `__init__` would take longer than all of this
+    made.parent = parent
+    made.op = op
+    made.operands = operands[1:]
+    made.params = params
+    made.sure = sure
+    made.base = base = parent if above is None or above.base is None else above.base
+    made.creation = None if recorded else NO_GRAD
+    made.version = counter[0]
+    made.before = None
+    made.owns_grad = False
+    view._view = made
+    storage = parent._storage
+    if storage is None:
+        storage = parent._storage = Storage()
+    storage.enter(view)
+    if base._requires_grad:
+        view._requires_grad = True
+    if view._requires_grad and counter[-1] is not storage:
+        tell_of_changes(counter, storage)
 
 
 def _enter(tensor: Tensor, storage: Storage, view: View) -> None:
     """Make a tensor a member of a storage, and have it require grad while its base does."""
     tensor._view = view
     storage.enter(tensor)
-    base = view.base
-    if base is not None:
-        counter: list[Any] = tensor._counter or tensor.counter()
-        view.version = counter[0]
-        if base._requires_grad:
+    if view.base is not None:
+        view.version = tensor.counter()[0]
+        tell_of_changes(tensor.counter(), storage)
+        if view.base._requires_grad:
             tensor._requires_grad = True
-        if tensor._requires_grad and counter[-1] is not storage:
-            tell_of_changes(counter, storage)
 
 
 def record_alias(alias: Tensor, tensor: Tensor) -> None:
