@@ -98,6 +98,23 @@ class FunctionClassMembers:
 
     _backward_cls: ClassVar[type[FunctionNode]]
 
+    if TYPE_CHECKING:  # made below, of those of the context
+        save_for_backward: Any
+        save_for_forward: Any
+        mark_dirty: Any
+        mark_non_differentiable: Any
+        mark_shared_storage: Any
+        set_materialize_grads: Any
+        dirty_tensors: Any
+        materialize_grads: Any
+        needs_input_grad: Any
+        non_differentiable: Any
+        requires_grad: Any
+        saved_for_forward: Any
+        saved_tensors: Any
+        saved_variables: Any
+        to_save: Any
+
     generate_vmap_rule: bool = False
     """Whether vmap may run forward and backward on whole batches, instead of calling `vmap`."""
 

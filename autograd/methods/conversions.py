@@ -37,9 +37,11 @@ class Conversions:
     _frozen: bool
     _grad: Tensor | None
     _tangents: Tangents | None
-    grad_fn: Node | None
 
     if TYPE_CHECKING:
+
+        @property
+        def grad_fn(self) -> Node | None: ...
 
         @property
         def shape(self) -> tuple[int, ...]: ...

@@ -68,17 +68,17 @@ REBUILT = {
 def happened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts values and contexts that are written to disk, and contexts that are rebuilt."""
     found: Counter[str] = Counter()
-    write, rebuild = ValueStore._write, contexts._rebuild
+    spill, rebuild = ValueStore.spill, contexts._rebuild
 
     def counted(self: ValueStore, value: Any) -> Any:
         found["context" if isinstance(value, Context) else "value"] += 1
-        return write(self, value)
+        return spill(self, value)
 
     def rebuilt(cls: Any, packed: Any) -> Any:
         found["rebuilt"] += 1
         return rebuild(cls, packed)
 
-    monkeypatch.setattr(ValueStore, "_write", counted)
+    monkeypatch.setattr(ValueStore, "spill", counted)
     monkeypatch.setattr(contexts, "_rebuild", rebuilt)
     return found
 

@@ -109,9 +109,8 @@ class ValueStore:
             NotShippable: it cannot be pickled.
         """
         sizes = [(memory, size) for _, memory, size in shares_of(value)]
-        return SpilledValue(
-            self.file.write(pack_values([portable(value, asked=True)])), sizes
-        )  # it stays with its worker
+        # it stays with its worker
+        return SpilledValue(self.file.write(pack_values([portable(value, asked=True)])), sizes)
 
     def load(self, region: FileRegion | None) -> Any:
         """Return the value that was written to a part of the file, None for an undefined one."""
