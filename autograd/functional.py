@@ -122,17 +122,18 @@ class _Evaluation:
         """Return the function's result."""
         return self.finished(self.outputs, self.many_outputs)
 
-    def scalar(self, name: str) -> Tensor:
-        """Return the one output of one element.
+    def gradient(self, name: str) -> list[Tensor]:
+        """Return the gradients of the one output of one element, with their graph.
 
         Raises:
-            RuntimeError: the function returned something else.
+            RuntimeError: the function returned something else; or, in strict mode, an independence.
         """
         if self.many_outputs:
             raise AutogradError(f"The function given to {name} should return a single Tensor")
         if self.outputs[0]._data.size != 1:
             raise AutogradError(f"The Tensor returned by the function given to {name} should contain a single element")
-        return self.outputs[0]
+        found = self.pulled(self.outputs, (ops.ones_as(self.outputs[0]),), self.inputs, True)
+        return self.filled(found, self.inputs, _INDEPENDENT)
 
 
 _INDEPENDENT = "The output of the user-provided function is independent of input {}."
@@ -216,9 +217,7 @@ def _gradient(
 ) -> tuple[_Evaluation, list[Tensor], Tensors]:
     """Run a scalar function; return that run, its gradient with its graph, and the checked vectors."""
     run = _Evaluation(func, inputs, create_graph, strict, name)
-    output = run.scalar(name)
-    found = run.pulled((output,), (ops.ones_as(output),), run.inputs, True)
-    gradient = run.filled(found, run.inputs, _INDEPENDENT)
+    gradient = run.gradient(name)
     return run, gradient, _vectors(v, run.inputs, "the input to the user-provided function is")
 
 
@@ -307,10 +306,7 @@ def hessian(
     given, several = _as_tuple(inputs, "inputs", "hessian")
 
     def gradient(*tensors: Tensor) -> Any:
-        run = _Evaluation(func, tensors, True, strict, "hessian")
-        output = run.scalar("hessian")
-        found = run.pulled((output,), (ops.ones_as(output),), run.inputs, True)
-        shaped = run.filled(found, run.inputs, _INDEPENDENT)
-        return tuple(shaped) if several else shaped[0]
+        found = _Evaluation(func, tensors, True, strict, "hessian").gradient("hessian")
+        return tuple(found) if several else found[0]
 
     return jacobian(gradient, given if several else given[0], create_graph, strict, vectorize, outer_jacobian_strategy)

@@ -149,10 +149,9 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         own, incoming = list(args[: len(arguments)]), list(args[len(arguments) :])
-        for i in wanted:  # the checks of forward mode hand over duals, which do not require grad
-            own[i] = own[i] if own[i].requires_grad else own[i].requires_grad_()
-        for i in seeds:
-            incoming[i] = incoming[i] if incoming[i].requires_grad else incoming[i].requires_grad_()
+        for values, places in ((own, wanted), (incoming, seeds)):
+            for i in places:  # the checks of forward mode hand over duals, which do not require grad
+                values[i] = values[i] if values[i].requires_grad else values[i].requires_grad_()
         outputs = differentiable(as_tensors(func(*own)))
         found = grad(outputs, [own[i] for i in wanted], incoming, create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])

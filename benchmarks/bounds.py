@@ -18,7 +18,8 @@ import itertools
 
 import numpy as np
 
-from raygrad.scheduler.model.dag import Dag, Floats, Platform, dag_of, lower_bound
+from raygrad.scheduler.model.critical_path import lower_bound
+from raygrad.scheduler.model.dag import Dag, Floats, Platform, dag_of
 
 CUTS = 40
 """How many sets of late heads or long tails are tried."""

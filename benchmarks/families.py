@@ -1,8 +1,9 @@
 """Families of graphs that placement algorithms are measured on.
 
-Rules of this file: pure functions of (size, generator) that say what depends on what, how long each node takes and how
-much each edge carries, in proportion; `make` alone turns proportions into a `Dag` of a given ratio of communication to
-computation. Nothing here knows a planner. `size` is the number of nodes wanted; regular shapes come near it.
+Rules of this file: functions of (shape, size, generator) that add to a shape what depends on what, how long each node
+takes and how much each edge carries, in proportion; `make` alone turns proportions into a `Dag` of a given ratio of
+communication to computation. Nothing here knows a planner. `size` is the number of nodes wanted; regular shapes come
+near it.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ class Shape:
         self.amount.append(amount)
 
 
-Family: TypeAlias = Callable[[int, np.random.Generator], Shape]
+Family: TypeAlias = Callable[[Shape, int, np.random.Generator], None]
 
 
 def make(family: Family, size: int, ccr: float, seed: int) -> Dag:
     """Return a graph of about `size` nodes, of one second on average, whose edges take `ccr` seconds on average.
 
     The graphs of one seed differ in nothing but their edges' times."""
-    shape = family(size, np.random.default_rng(seed))
+    shape = Shape()
+    family(shape, size, np.random.default_rng(seed))
     seconds, amount = np.array(shape.seconds), np.array(shape.amount)
     transfer = amount * (ccr / amount.mean()) if len(amount) else amount
     return dag_of(seconds / seconds.mean(), shape.source, shape.target, transfer)
@@ -69,17 +71,14 @@ def jitter(rng: np.random.Generator) -> float:
 # ---- plain shapes --------------------------------------------------------------------------------------------------
 
 
-def chain(size: int, rng: np.random.Generator) -> Shape:
+def chain(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """One chain: nothing to win, and everything to lose by a crossing."""
-    shape = Shape()
     for number in range(size):
         shape.node(spread(rng), [number - 1] if number else [], spread(rng))
-    return shape
 
 
-def chains(size: int, rng: np.random.Generator) -> Shape:
+def chains(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """Independent chains of unequal lengths."""
-    shape = Shape()
     left, mean = size, max(2, round(size**0.5 / 2))
     while left:
         length = min(left, int(rng.integers(1, 2 * mean)))
@@ -87,36 +86,28 @@ def chains(size: int, rng: np.random.Generator) -> Shape:
         for _ in range(length - 1):
             node = shape.node(spread(rng), [node], spread(rng))
         left -= length
-    return shape
 
 
-def out_tree(size: int, rng: np.random.Generator) -> Shape:
+def out_tree(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """A tree that branches, each node into two or three until there are enough."""
-    shape = Shape()
     shape.node(spread(rng))
     parent = 0
     while len(shape.seconds) < size:
         for _ in range(min(int(rng.integers(2, 4)), size - len(shape.seconds))):
             shape.node(spread(rng), [parent], spread(rng))
         parent += 1
-    return shape
 
 
-def in_tree(size: int, rng: np.random.Generator) -> Shape:
+def in_tree(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """A tree that reduces to one node: an `out_tree` read backwards."""
-    grown = out_tree(size, rng)
-    last = len(grown.seconds) - 1
-    return Shape(
-        seconds=grown.seconds[::-1],
-        source=[last - node for node in grown.target],
-        target=[last - node for node in grown.source],
-        amount=grown.amount,
-    )
+    out_tree(shape, size, rng)
+    last = len(shape.seconds) - 1
+    shape.seconds.reverse()
+    shape.source, shape.target = ([last - node for node in ends] for ends in (shape.target, shape.source))
 
 
-def fork_join(size: int, rng: np.random.Generator) -> Shape:
+def fork_join(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """Stages one after another: each forks into many nodes, which join in one."""
-    shape = Shape()
     width = max(2, round(2 * size**0.5))
     join = shape.node(spread(rng))
     while len(shape.seconds) < size - 1:
@@ -125,12 +116,10 @@ def fork_join(size: int, rng: np.random.Generator) -> Shape:
         join = shape.node(spread(rng))
         for branch in branches:
             shape.edge(branch, join, spread(rng))
-    return shape
 
 
-def layered(size: int, rng: np.random.Generator) -> Shape:
+def layered(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """Random layers: each node reads one to four nodes, most of them of the layer before its own."""
-    shape = Shape()
     width = max(2, round(2 * size**0.5))
     before: list[int] = []
     while len(shape.seconds) < size:
@@ -146,13 +135,12 @@ def layered(size: int, rng: np.random.Generator) -> Shape:
             for source in sorted(reads):
                 shape.edge(source, node, spread(rng))
         before = list(range(first, first + count))
-    return shape
 
 
 # ---- training ------------------------------------------------------------------------------------------------------
 
 
-def transformer(size: int, rng: np.random.Generator) -> Shape:
+def transformer(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """Blocks of attention and perceptron, microbatches through them forward and backward, one step per block.
 
     A backward node takes twice its forward's time and reads what that saved; a step reads the gradients of all
@@ -160,7 +148,6 @@ def transformer(size: int, rng: np.random.Generator) -> Shape:
     blocks = max(1, round((size / 8) ** 0.5))
     microbatches = max(1, round((size - blocks) / (4 * blocks + 1)))
     saved, activation, gradient = 2.0, 1.0, 1.5
-    shape = Shape()
     gradients: list[list[int]] = [[] for _ in range(blocks)]
     for _ in range(microbatches):
         forward: list[int] = []
@@ -174,15 +161,13 @@ def transformer(size: int, rng: np.random.Generator) -> Shape:
             gradients[number // 2].append(cotangent)
     for block in gradients:
         shape.node(0.5 * jitter(rng), block, gradient)
-    return shape
 
 
-def ensemble(size: int, rng: np.random.Generator) -> Shape:
+def ensemble(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """A thousand members (fewer where the size is below ten thousand), each with a forward and a backward of its own on
     inputs of one node, and one node that averages them all."""
     members = max(1, min(1000, size // 10))
     layers = max(1, round((size - 2) / (2 * members)))
-    shape = Shape()
     inputs = shape.node(0.5)
     ends: list[int] = []
     for _ in range(members):
@@ -196,18 +181,16 @@ def ensemble(size: int, rng: np.random.Generator) -> Shape:
             node = shape.node(2 * shape.seconds[made], reads)
         ends.append(node)
     shape.node(1.0, ends, 0.5)
-    return shape
 
 
 # ---- linear algebra, signals, science ------------------------------------------------------------------------------
 
 
-def cholesky(size: int, rng: np.random.Generator) -> Shape:
+def cholesky(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """Tiled Cholesky factorisation, right-looking: POTRF, TRSM, SYRK and GEMM in the proportions of their flops."""
     tiles = 1
     while (tiles + 1) * (tiles + 2) * (tiles + 3) // 6 <= size:
         tiles += 1
-    shape = Shape()
     holds: dict[tuple[int, int], list[int]] = {}  # the node that last wrote a tile
     for k in range(tiles):
         holds[k, k] = [shape.node(1 / 3 * jitter(rng), holds.get((k, k), []))]
@@ -218,27 +201,23 @@ def cholesky(size: int, rng: np.random.Generator) -> Shape:
             for j in range(k + 1, i):
                 reads = holds[i, k] + holds[j, k] + holds.get((i, j), [])
                 holds[i, j] = [shape.node(2.0 * jitter(rng), reads)]
-    return shape
 
 
-def fft(size: int, rng: np.random.Generator) -> Shape:
+def fft(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """The butterflies of a fast Fourier transform over blocks: each node reads two of the rank before."""
     bits = 1
     while abs((1 << bits + 1) * (bits + 2) - size) < abs((1 << bits) * (bits + 1) - size):
         bits += 1
     points = 1 << bits
-    shape = Shape()
     rank = [shape.node(jitter(rng)) for _ in range(points)]
     for bit in range(bits):
         rank = [shape.node(jitter(rng), [rank[point], rank[point ^ (1 << bit)]]) for point in range(points)]
-    return shape
 
 
-def montage(size: int, rng: np.random.Generator) -> Shape:
+def montage(shape: Shape, size: int, rng: np.random.Generator) -> None:
     """A mosaic of sky images like Montage's, with task times in the proportions reported by Juve et al.,
     "Characterizing and profiling scientific workflows" (Future Generation Computer Systems 29, 2013)."""
     side = max(2, round((size / 4.2) ** 0.5))
-    shape = Shape()
     place = [(row, column) for row in range(side) for column in range(side)]
     projected = {where: shape.node(1.73 * spread(rng)) for where in place}
     overlaps = [
@@ -263,7 +242,6 @@ def montage(size: int, rng: np.random.Generator) -> Shape:
         shape.edge(index, added, 0.05)
         shrunk.append(shape.node(0.5 * len(images), [added], 4.0))
     shape.node(0.64, shrunk)
-    return shape
 
 
 FAMILIES: dict[str, Family] = {

@@ -93,7 +93,7 @@ def child(address: str, size: int, budget: int, *, first: bool) -> None:
         x = rg.tensor(random.standard_normal(size), requires_grad=True)
         Layer.apply(x, w, 0).sum().backward()  # what is made once, and the leaves, are no part of it
         w.grad = x.grad = None
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         watch = Watch(session)
         before = watch.now()
         watch.start()

@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from baselines import cpop, heft, peft
 from bounds import communicating_bound
 from families import CHAINS, FAMILIES, RATIOS, make
 from measure import Grid
+from schedule_checks import check_schedule
 
-from raygrad.scheduler.model.dag import Dag, Platform, Schedule, check_schedule, critical_path, lower_bound
-from raygrad.scheduler.placing.baselines import cpop, heft, peft
+from raygrad.scheduler.model.critical_path import critical_path, lower_bound
+from raygrad.scheduler.model.dag import Dag, Platform, Schedule
 from raygrad.scheduler.placing.scheduling import schedule
 
 OURS = "raygrad"

@@ -29,8 +29,10 @@ from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, Node, O
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.dag import Platform, dag_of_merged_edges, lower_bound
+from raygrad.scheduler.model.critical_path import lower_bound
+from raygrad.scheduler.model.dag import Platform
 from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import Planner
 
 SPECS = (ContextSpec(), ArraySpec((64, 64), "float64"))
@@ -46,22 +48,20 @@ class Recorder:
         self.nodes: list[Node] = []
 
     def op(self, fn: str, *inputs: int) -> int:
-        self.nodes.append(OpCall(inputs, (ARRAY,), -1, UNDEFINED, fn=fn, params=()))
-        self.values += 1
-        return self.values - 1
+        return self._add(OpCall(inputs, (ARRAY,), -1, UNDEFINED, fn=fn, params=()))
 
     def vjp(self, fn: str, residual: int, cotangent: int) -> int:
         common = ((residual, cotangent), (ARRAY,), -1, UNDEFINED)
-        self.nodes.append(OpVjp(*common, fn=fn, params=(), wanted=(1,), operand_specs=(ARRAY,), result_specs=(ARRAY,)))
-        self.values += 1
-        return self.values - 1
+        return self._add(OpVjp(*common, fn=fn, params=(), wanted=(1,), operand_specs=(ARRAY,), result_specs=(ARRAY,)))
 
     def function(self, fn: str, *inputs: int) -> tuple[int, int]:
         """Return the context and the output."""
-        common = (inputs, (CONTEXT, ARRAY), -1, UNDEFINED)
-        self.nodes.append(
+        output = self._add(
             FunctionCall(
-                *common,
+                inputs,
+                (CONTEXT, ARRAY),
+                -1,
+                UNDEFINED,
                 fn="@" + fn,
                 requires_grad=(1,) * len(inputs),
                 recorded=True,
@@ -74,14 +74,15 @@ class Recorder:
                 casting=(),
             )
         )
-        self.values += 2
-        return self.values - 2, self.values - 1
+        return output - 1, output
 
     def function_vjp(self, fn: str, context: int, cotangent: int) -> int:
-        common = ((context, cotangent, UNDEFINED, UNDEFINED), (ARRAY,), -1, context)
-        self.nodes.append(
+        return self._add(
             FunctionVjp(
-                *common,
+                (context, cotangent, UNDEFINED, UNDEFINED),
+                (ARRAY,),
+                -1,
+                context,
                 fn="@" + fn,
                 depth=1,
                 items=3,
@@ -100,7 +101,11 @@ class Recorder:
                 casting=(),
             )
         )
-        self.values += 1
+
+    def _add(self, node: Node) -> int:
+        """Add a node; return the last of its values."""
+        self.nodes.append(node)
+        self.values += len(node.outputs)
         return self.values - 1
 
     def graph(self, *kept: int) -> Graph:
@@ -212,10 +217,7 @@ def measured(family: str, nodes: int, workers: int) -> dict[str, Any]:
         again = planner.plan(graph, residency, b"graph").plan.predicted_seconds
         changed[name] = time.process_time() - start, again
     fresh = Planner(less).plan(graph, residency, b"graph").plan.predicted_seconds
-    arrays = graph_arrays(graph, Costs())
-    inside = arrays.read >= len(graph.externals)
-    value = arrays.read[inside]
-    dag = dag_of_merged_edges(arrays.seconds, arrays.maker[value], arrays.reader[inside], arrays.transfer[value])
+    dag = graph_arrays(PricedGraph(graph, Costs())).dag()
     bound = lower_bound(dag, Platform.of(workers))
     return {
         "nodes": len(graph.nodes),

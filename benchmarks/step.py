@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from measure import Result, Subject, compare, elsewhere
+from measure import Result, Subject, compare, elsewhere, per_unit
 
 import raygrad as rg
 
@@ -103,17 +102,6 @@ class ByHand:
         return total / STEPS
 
 
-def per_step(steps: Callable[[], float]) -> Callable[[], float]:
-    """Return `once` of a subject."""
-
-    def once() -> float:
-        start = time.perf_counter()
-        steps()
-        return (time.perf_counter() - start) / STEPS
-
-    return once
-
-
 def results(quick: bool) -> list[Result]:
     """Measure everything of this file."""
     digits = example()
@@ -124,7 +112,10 @@ def results(quick: bool) -> list[Result]:
     anchor = "NumPy by hand"
     found = compare(
         work,
-        [Subject(anchor, per_step(by_hand.steps)), Subject("raygrad, eager", per_step(eager.steps), anchor)],
+        [
+            Subject(anchor, per_unit(by_hand.steps, STEPS)),
+            Subject("raygrad, eager", per_unit(eager.steps, STEPS), anchor),
+        ],
         rounds,
     )
     with elsewhere():
@@ -132,11 +123,11 @@ def results(quick: bool) -> list[Result]:
             with rg.Session(address, workers=2) as session:
                 afresh, replayed = Trainer(digits), Trainer(digits, session)
                 subjects = [
-                    Subject(f"{name}, by hand beside it", per_step(by_hand.steps)),
-                    Subject(name, per_step(afresh.steps), f"{name}, by hand beside it"),
+                    Subject(f"{name}, by hand beside it", per_unit(by_hand.steps, STEPS)),
+                    Subject(name, per_unit(afresh.steps, STEPS), f"{name}, by hand beside it"),
                     Subject(
                         f"{name}, session.compile",
-                        per_step(replayed.steps),
+                        per_unit(replayed.steps, STEPS),
                         f"{name}, by hand beside it",
                         "<= 3 ms more" if address == "ray" else "",
                     ),

@@ -109,15 +109,20 @@ def holding_values(tensor: Tensor, values: Array) -> Generator[None]:
         tensor._data, tensor._snapshot = data, snapshot
 
 
+def unit_vectors(tensor: Tensor, factors: Sequence[complex]) -> list[Array]:
+    """Return, for each element of a tensor, arrays with each factor in its place and zeros elsewhere."""
+    vectors: list[Array] = []
+    for element in range(tensor.numel()):
+        for factor in factors:
+            vector = np.zeros(tensor.numel(), tensor.dtype)
+            vector[element] = factor
+            vectors.append(vector.reshape(tensor.shape))
+    return vectors
+
+
 def unit_steps(tensor: Tensor) -> list[Array]:
     """Return the directions that each move one element of an input."""
-    steps: list[Array] = []
-    for element in range(tensor.numel()):
-        for move in directions_of(tensor.dtype):
-            step = np.zeros(tensor.numel(), tensor.dtype)
-            step[element] = move
-            steps.append(step.reshape(tensor.shape))
-    return steps
+    return unit_vectors(tensor, directions_of(tensor.dtype))
 
 
 def differences(
@@ -164,16 +169,6 @@ def numerical(
 # ---- backward --------------------------------------------------------------------------------------------------------
 
 
-def seeds_of(output: Tensor, name: str) -> list[Array]:
-    """Return, for each element of an output, the gradient of (one part of) it."""
-    seeds: list[Array] = []
-    for element in range(output.numel()):
-        seed = np.zeros(output.numel(), output.dtype)
-        seed[element] = SEEDS[name]
-        seeds.append(seed.reshape(output.shape))
-    return seeds
-
-
 def products(output: Tensor, wanted: Sequence[Tensor], seeds: Sequence[Array]) -> list[list[Array]]:
     """Return, for each requested input, the gradients of a backward for each seed, with zeros for undefined ones."""
     passes = [
@@ -187,7 +182,7 @@ def products(output: Tensor, wanted: Sequence[Tensor], seeds: Sequence[Array]) -
 
 def analytical(output: Tensor, wanted: Sequence[Tensor], name: str) -> list[Array]:
     """Return, for each requested input, the Jacobian of one part of an output, by backward."""
-    rows = products(output, wanted, seeds_of(output, name))
+    rows = products(output, wanted, unit_vectors(output, (SEEDS[name],)))
     return [
         np.stack([g.reshape(-1) for g in gradients], 1) if gradients else np.zeros((tensor.numel(), 0))
         for tensor, gradients in zip(wanted, rows, strict=True)

@@ -13,12 +13,11 @@ from weakref import WeakSet
 
 from raygrad.errors import AutogradError, NoSingleValue
 
-from .. import ops
 from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, single_value_error, unwrap_batched
 from ..core.modes import state
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from ..core.recorder import Pending
-from ..dispatch.device_dispatch import tensor_devices, zeros_on
+from ..dispatch.device_dispatch import tensor_devices
 from ..forward_mode.function_jvp import propagate
 from ..functions.context import FunctionNode, name_as_generated
 from ..functions.function_class_api import FunctionClassMembers
@@ -29,6 +28,7 @@ from ..saved.saved_slots import sort_into_slots
 from ..tensor.tangent_levels import carries_tangent
 from ..tensor.tensor import Tensor
 from ..vmap import along, batched
+from ..vmap.batched_call import example_of, stacked_examples
 from .fused_jvp import FusedJvp
 from .generated_vmap_rule import Batch, vmapped
 
@@ -242,20 +242,12 @@ def _one_by_one(
     made: list[list[Any]] = []
     kind = LEAF
     for number in range(max(size, 1)):  # of no examples, to one of zeros, for the shape of what comes out
-        example = [v if d is None else _example(v, d, number, size) for v, d in zip(values, dims, strict=True)]
+        example = [v if d is None else example_of(v, d, number, size) for v, d in zip(values, dims, strict=True)]
         leaves, kind = flatten(cls.apply(*unflatten(structure, example), **named))
         made.append(leaves)
-    outs: list[Any] = []
-    out_dims: list[int | None] = []
-    for parts in zip(*made, strict=True):
-        is_tensor = isinstance(parts[0], Tensor)
-        stacked = ops.stack(parts) if is_tensor else parts[0]
-        outs.append(stacked[:0] if is_tensor and not size else stacked)
-        out_dims.append(0 if is_tensor else None)
-    return unflatten(kind, outs), out_dims
-
-
-def _example(value: Tensor, dim: int, number: int, size: int) -> Tensor:
-    if size:
-        return ops.select(value, dim, number)
-    return zeros_on(value.device, value.shape[:dim] + value.shape[dim + 1 :], value.dtype)
+    several = [isinstance(parts[0], Tensor) for parts in zip(*made, strict=True)]
+    outs = [
+        stacked_examples(parts, size) if batch else parts[0]
+        for parts, batch in zip(zip(*made, strict=True), several, strict=True)
+    ]
+    return unflatten(kind, outs), [0 if batch else None for batch in several]

@@ -70,19 +70,15 @@ class FusedJvp(Function):
         before = state.grad
         state.grad = True
         try:
-            local = list(items)
-            for place in places:
-                local[place] = aliases.of(items[place])
+            local = [aliases.of(item) if place in places else item for place, item in enumerate(items)]
             outputs = _outputs(cls._of, ctx.request, local)
         finally:
             state.grad = before
             aliases.close()
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=False) if isinstance(o, Tensor) and g is not None]
         found = gradients([o for o, _ in pairs], [local[p] for p in places], [g for _, g in pairs], None)
-        out: list[Any] = [None] * len(items)
-        for place, gradient in zip(places, found, strict=True):
-            out[place] = gradient
-        return (None, *out)
+        arrived = dict(zip(places, found, strict=True))
+        return (None, *[arrived.get(place) for place in range(len(items))])
 
     @classmethod
     def jvp(cls, ctx: Any, *tangents: Any) -> Any:

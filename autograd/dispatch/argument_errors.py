@@ -19,7 +19,7 @@ from raygrad.errors import DtypeError, MissingKernel
 from ..core.recorder import Pending
 from ..registry.codegen import compile_wrapper
 from ..tensor.tensor import Tensor
-from .dispatch import wrong_argument
+from .operand_errors import wrong_argument
 
 Function = Callable[..., Any]
 

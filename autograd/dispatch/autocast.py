@@ -257,16 +257,6 @@ def _is_cast(operand: Any) -> bool:
     return isinstance(operand, Tensor) and (dtype := operand.dtype).kind == "f" and dtype.itemsize < 8
 
 
-def cast_to_lower(casting: Casting, operand: Any) -> Any:
-    """Return an operand in the region's dtype; what is not cast as it is."""
-    return _converted(casting, operand, casting.dtype) if _is_cast(operand) else operand
-
-
-def cast_to_single(casting: Casting, operand: Any) -> Any:
-    """Return an operand in single precision; what is not cast as it is."""
-    return _converted(casting, operand, dtypes.float32) if _is_cast(operand) else operand
-
-
 def widest_dtype(casting: Casting, operands: Iterable[Any]) -> Any:
     """Return the dtype in which operands meet that are to be joined: the widest that regions cast."""
     wide = any(_is_cast(operand) and operand.dtype == dtypes.float32 for operand in operands)
@@ -275,20 +265,16 @@ def widest_dtype(casting: Casting, operands: Iterable[Any]) -> Any:
 
 def cast_to(casting: Casting, operand: Any, dtype: np.dtype[Any]) -> Any:
     """Return an operand in `dtype`; what is not cast as it is."""
-    return _converted(casting, operand, dtype) if _is_cast(operand) else operand
-
-
-def _converted(casting: Casting, tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    if tensor.dtype == dtype:
-        return tensor
+    if not _is_cast(operand) or operand.dtype == dtype:
+        return operand
     here = state.here
-    if not casting.cache or dtype != casting.dtype or not _is_leaf(tensor, here):
-        return ops.to_dtype(tensor, dtype)
-    key = (id(tensor), here.grad, id(here.recorder))
-    version = tensor.counter()[0]
+    if not casting.cache or dtype != casting.dtype or not _is_leaf(operand, here):
+        return ops.to_dtype(operand, dtype)
+    key = (id(operand), here.grad, id(here.recorder))
+    version = operand.counter()[0]
     kept = casting.kept.get(key)
-    if kept is None or kept.data is not tensor._data or kept.version != version:  # new, or changed in place since
-        kept = casting.kept[key] = _CachedCast(tensor, tensor._data, version, ops.to_dtype(tensor, dtype))
+    if kept is None or kept.data is not operand._data or kept.version != version:  # new, or changed in place since
+        kept = casting.kept[key] = _CachedCast(operand, operand._data, version, ops.to_dtype(operand, dtype))
     return kept.made
 
 

@@ -7,13 +7,13 @@ list calls the wrapped ones where PyTorch's does. The state of the regions and t
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..core import dtypes
 from ..core.modes import state
 from ..registry.codegen import compile_wrapper
-from .autocast import REGIONS, Casting, cast_to, cast_to_lower, cast_to_single, widest_dtype
+from .autocast import REGIONS, Casting, cast_to, widest_dtype
 
 Function = Callable[..., Any]
 Policy = Callable[[Casting, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -31,11 +31,11 @@ def _over(
 
 
 def _lower(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return _over(functools.partial(cast_to_lower, casting), args, named)
+    return _over(lambda operand: cast_to(casting, operand, casting.dtype), args, named)
 
 
 def _single(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return _over(functools.partial(cast_to_single, casting), args, named)
+    return _over(lambda operand: cast_to(casting, operand, dtypes.float32), args, named)
 
 
 def _widest(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -43,10 +43,6 @@ def _widest(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> A
     _over(operands.append, args, named)
     dtype = widest_dtype(casting, operands)
     return _over(lambda operand: cast_to(casting, operand, dtype), args, named)
-
-
-def _as_given(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return args, named
 
 
 def _padding(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -76,7 +72,7 @@ POLICIES: Mapping[str, Policy] = {
         _single,
     ),
     **dict.fromkeys("cat index_copy stack".split(), _widest),
-    "bilinear": _as_given,  # made of einsum here, of a kernel of its own there
+    "bilinear": lambda casting, args, named: (args, named),  # made of einsum here, of a kernel of its own there
     "pad": _padding,
 }
 """By the function's name."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DeviceError, MissingKernel
 
+from ..core import dtypes
 from ..core.catalogue import ops
 from ..core.modes import state
 from ..core.recorder import Recorder
@@ -24,8 +25,10 @@ from ..devices.serving import (
     CPU,
     backend_of,
     device_guard,
+    device_of,
     factory_device,
     is_device_array,
+    is_on_device,
     known_backend_of,
     make,
     move_array,
@@ -116,6 +119,22 @@ def missing(op: Op, device: str) -> MissingKernel:
         f"'{op.name}' has no kernel for device {device}: move its operands to the host first (tensor.cpu()), and its "
         f"result back, or register one (raygrad.autograd.register_kernel('{op.name}', device='{device}', ...))"
     )
+
+
+def kind_of(datas: Sequence[Any]) -> str:
+    """Return the kind of device of operands: "cpu" if all are on the host."""
+    for data in datas:
+        if is_on_device(data):
+            return device_of(data).type
+    return "cpu"
+
+
+def compute_dtype(datas: Sequence[Any]) -> Any:
+    """Return the dtype of the first operand that has one: that in which operands have met."""
+    for data in datas:
+        if hasattr(data, "dtype"):
+            return data.dtype
+    return dtypes.get_default_dtype()
 
 
 def tensor_devices(args: Sequence[Any]) -> list[Device | None] | None:

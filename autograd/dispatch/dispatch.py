@@ -11,30 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import DtypeError, MissingKernel
-
-from ..core import dtypes
 from ..core.batched_data import Batched, innermost_vmap_level, without_closed_levels
 from ..core.modes import Modes, state
 from ..core.recorder import Pending
 from ..core.transform_handlers import handlers
-from ..devices.serving import CPU, as_kernel_result, device_of, is_device_array, is_on_device
-from ..nodes.anomaly import note_origin as remember_origin
+from ..devices.serving import as_kernel_result, is_on_device
 from ..nodes.closed_session import fetch_from_closed_session
-from ..nodes.device_nodes import DeviceOpNode
-from ..nodes.node import NO_EDGE, next_sequence
-from ..nodes.op_node import OpNode
 from ..registry.registry import Op, get_op
-from ..saved.saved_tensor_hooks import current_hooks
-from ..saved.saved_tensors import pack_op
-from ..storage.stride_geometry import reshapes_to_view
-from ..storage.view import LostData, record_view
+from ..storage.view import LostData
 from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
-from .device_dispatch import missing, on_one_device, run
+from .backward_node import attach_node, node_of, share_memory
+from .device_dispatch import compute_dtype, kind_of, on_one_device, run
 from .operand_conversion import note_conversion, promote_operands
+from .operand_errors import MISUSE, explained, misfit_of
 from .record_fast_path import repeat_recorded_op
-from .save_residuals import keep_residuals
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
@@ -44,11 +35,6 @@ _new: Any = object.__new__
 
 _PLAIN = (float, int, type(None))
 """What meets floating tensors without changing their dtype."""
-
-MISUSE = (ValueError, IndexError, TypeError, AttributeError)
-"""What NumPy raises on operands that do not fit; the shape rule then says it better."""
-
-_NO_OPERANDS = (str, bytes, list, tuple, dict, set)
 
 
 def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -168,11 +154,11 @@ def _made(
     if needed and here.grad and ((dtype := out.dtype) is _FLOAT64 or dtype.kind in "fc"):
         result._requires_grad = True
         result.output_nr = 0
-        result._grad_fn = _node(op, operands, params, datas, (result,), None)
+        result._grad_fn = node_of(op, operands, params, datas, (result,), None)
     else:
         result._requires_grad = False
     if op.view:
-        _share(result, op, operands, params, here.grad)
+        share_memory(result, op, operands, params, here.grad)
     return result
 
 
@@ -222,14 +208,14 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if recorder is None and on_device:
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
         try:
-            out = run(op, datas, params, _compute_dtype(datas))
+            out = run(op, datas, params, compute_dtype(datas))
         except MISUSE as error:
             raise explained(op, params, datas, error) from None
     elif recorder is None:
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
         out = _on_arrays(op, datas, params)
     else:
-        misfit = _misfit(op, met)
+        misfit = misfit_of(op, met)
         if misfit is not None:
             raise misfit
         datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in met]
@@ -256,7 +242,7 @@ def _several(
         attach_node(op, operands, params, datas, results)
     if op.view:
         for result in results:
-            _share(result, op, operands, params, state.here.grad)
+            share_memory(result, op, operands, params, state.here.grad)
     return results[0] if op.outputs == 1 else results
 
 
@@ -267,7 +253,7 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
     if op.promotes is not None:
         operands = promote_operands(op, operands)
     return handlers.registered_op(
-        op, operands, params, _compute_dtype(operands), kind_of([_held(operand) for operand in operands])
+        op, operands, params, compute_dtype(operands), kind_of([_held(operand) for operand in operands])
     )
 
 
@@ -300,200 +286,5 @@ def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
 
 def _kernel_for_arrays(op: Op, datas: Sequence[Any]) -> Any:
     """Return the kernel for bare arrays: raygrad's own where there is one, since its rules run on workers, too."""
-    kind, dtype = kind_of(datas), _compute_dtype(datas)
+    kind, dtype = kind_of(datas), compute_dtype(datas)
     return op.builtin_kernel(kind, dtype) if op.builtin else op.kernel(kind, dtype)
-
-
-def _misfit(op: Op, operands: Sequence[Any]) -> DtypeError | None:
-    """Return the error for an operand that can be none, if there is one. (Other ops than these may take a tuple, an
-    index say, or None, for an operand that is left out.)"""
-    if op.promotes is None and len(op.operands) > 1:
-        return None
-    for position, operand in enumerate(operands):
-        if isinstance(operand, _NO_OPERANDS) or (len(op.operands) <= 2 and not is_operand(operand)):
-            name = op.operands[min(position, len(op.operands) - 1)].removeprefix("*")
-            expected = "Tensor or a number" if len(op.operands) > 1 else "Tensor"
-            kind: type[Any] = type(operand)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            return wrong_argument(op.name, name, position + 1, expected, kind.__name__)
-    return None
-
-
-def explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exception) -> Exception:
-    """Return what to raise for an error of a kernel: that an operand is no tensor; what the shape rule says of the
-    operands, if it refuses them; that there is no kernel for their dtype, if NumPy says so; else the error itself."""
-    misfit = _misfit(op, datas)
-    if misfit is not None:
-        return misfit
-    if op.infer is not None:
-        try:
-            op.infer(params, *datas)
-        except (RuntimeError, *MISUSE) as better:
-            return better
-    kind = kind_of(datas)
-    if kind != "cpu" and not op.has_kernel(kind, _compute_dtype(datas)):
-        return missing(op, kind)
-    if isinstance(error, TypeError) and "not supported for the input types" in str(error):
-        names = ", ".join(sorted({str(data.dtype) for data in datas if hasattr(data, "dtype")}))
-        return MissingKernel(f'"{op.name}" not implemented for {names}')
-    return error
-
-
-def is_operand(value: Any) -> bool:
-    """Tell whether a value is a tensor, an array or a number."""
-    return hasattr(value, "dtype") or isinstance(value, int | float | complex)
-
-
-def wrong_argument(function: str, name: str, position: int, expected: str, kind: str) -> DtypeError:
-    """Return the error for an argument of a wrong kind, as PyTorch words it; position 0 is none, of one given by
-    name."""
-    where = f" (position {position})" if position > 0 else ""
-    return DtypeError(f"{function}(): argument '{name}'{where} must be {expected}, not {kind}")
-
-
-def check_operand(name: str, value: Any, argument: str = "input", position: int = 1) -> None:
-    """Check that an argument of a function that would take anything is a tensor, an array or a number.
-
-    Raises:
-        TypeError: it is none.
-    """
-    if not is_operand(value):
-        raise wrong_argument(name, argument, position, "Tensor", type(value).__name__)
-
-
-def kind_of(datas: Sequence[Any]) -> str:
-    """Return the kind of device of operands: "cpu" if all are on the host."""
-    for data in datas:
-        if is_on_device(data):
-            return device_of(data).type
-    return "cpu"
-
-
-def _compute_dtype(datas: Sequence[Any]) -> Any:
-    for data in datas:
-        if hasattr(data, "dtype"):
-            return data.dtype
-    return dtypes.get_default_dtype()
-
-
-def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], recorded: bool) -> None:
-    """Make a result a view of the first operand, if it shares the memory."""
-    base, out = operands[0], result._data
-    data = base._data
-    sure = True
-    if type(out) is _ARRAY or is_device_array(out):
-        if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
-            return
-    elif op.name == "reshape":  # it copies what it cannot view
-        viewed = reshapes_to_view(base, out.shape)
-        if viewed is False:
-            return
-        sure = viewed is True
-    if base._shares_memory:
-        result._shares_memory = True
-    record_view(result, op, operands, params, sure, recorded)
-
-
-def attach_node(
-    op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Sequence[Any], results: tuple[Tensor, ...]
-) -> None:
-    """Give the results a node, unless none of them can carry a gradient."""
-    metas = [(result._data.shape, result._data.dtype) for result in results]
-    carrying = [dtype.kind in "fc" for _, dtype in metas]
-    if not any(carrying):
-        return
-    if any(value.device is not CPU for value in (*results, *operands) if isinstance(value, Tensor)):
-        node: Any = _node(op, operands, params, datas, results, metas, DeviceOpNode)
-        node._places = [result.device for result in results]
-    else:
-        node = _node(op, operands, params, datas, results, metas)
-    if type(results[0]._data) is Pending:
-        node._origin = results[0]._data.record
-    for number, result in enumerate(results):
-        if carrying[number]:
-            result._requires_grad = True
-            result._grad_fn = node
-            result.output_nr = number
-    here = state.here
-    if here.special:
-        if here.anomaly is not None:
-            remember_origin(node)
-        if here.saving:
-            pack_op(node, current_hooks())
-
-
-_WANTED = (True,)
-
-
-def _node(
-    op: Op,
-    operands: Sequence[Any],
-    params: tuple[Any, ...],
-    datas: Sequence[Any],
-    results: tuple[Tensor, ...],
-    metas: Sequence[Any] | None,
-    kind: type[OpNode] = OpNode,
-) -> OpNode:
-    """Return the node of one application: its edges, and what its rule keeps. With `metas` None there is one output."""
-    edges: Any
-    wants: Any
-    inputs: Any
-    edge: Any
-    producer: Any
-    if len(operands) == 1:
-        operand = operands[0]
-        producer = operand._grad_fn
-        edge = operand.edge() if producer is None else (producer, operand.output_nr)
-        edges = (edge,)
-        wants = _WANTED
-        inputs = edge[0]._metas  # who made it knows what it is: that is shared
-        if len(inputs) > 1:
-            inputs = (inputs[edge[1]],)
-        data = datas[0]
-        if inputs[0][0] != data.shape:  # it was assigned to `.data` since
-            inputs = ((data.shape, data.dtype),)
-    else:
-        edges = []
-        wants = []
-        inputs = []
-        for operand in operands:
-            if not isinstance(operand, Tensor):
-                edges.append(None)
-                wants.append(False)
-                inputs.append(None)
-            elif operand._requires_grad:
-                producer = operand._grad_fn
-                edge = operand.edge() if producer is None else (producer, operand.output_nr)
-                edges.append(edge)
-                wants.append(True)
-                meta = edge[0]._metas[edge[1]]
-                data = operand._data
-                inputs.append(meta if meta[0] == data.shape else (data.shape, data.dtype))
-            else:
-                edges.append(NO_EDGE)
-                wants.append(False)
-                data = operand._data
-                inputs.append((data.shape, data.dtype))
-        edges, wants, inputs = tuple(edges), tuple(wants), tuple(inputs)
-    if metas is None:
-        data = results[0]._data
-        meta = inputs[0]
-        if meta is None or meta[1] is not data.dtype or meta[0] != data.shape:
-            metas = ((data.shape, data.dtype),)
-        else:
-            metas = inputs if len(inputs) == 1 else (meta,)
-    rule = op.sole_rule or op.derivative(kind_of(datas), _compute_dtype(datas))
-    # an __init__ of so many arguments would take as long as all of this
-    node = _new(kind)
-    node.op = op
-    node.rule = rule
-    node.params = params
-    node._edges = edges
-    node.needs_input_grad = wants
-    node.inputs = inputs
-    node._metas = metas
-    node._sequence = next_sequence()
-    if rule is None:
-        node.saved_tensors = node.versions = ()
-    else:
-        keep_residuals(node, rule.saves, rule.gates, operands, datas, results)
-    return node

@@ -20,7 +20,7 @@ from ..dispatch.dispatch import call
 from ..registry.vjp_rules import Meta, OpContext, vjp_tensors
 from ..tensor.tensor import Tensor
 from ..vmap.batched_backward import backward_batched
-from .traversal import call_hook
+from .hook_calls import call_hook
 
 if TYPE_CHECKING:
     from ..devices import Device
@@ -49,10 +49,10 @@ class BatchedPassRecorder(Recorder):
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Any]:
         """Run the derivative of a built-in op."""
         assert node.rule is not None
-        residuals: list[Any] = []
-        for position, data in zip(node.rule.saves, saved, strict=True):
-            constant = data is None or (position >= 0 and node._edges[position] is None)
-            residuals.append(data if constant else Tensor.made(data))
+        residuals = [
+            data if data is None or (position >= 0 and node._edges[position] is None) else Tensor.made(data)
+            for position, data in zip(node.rule.saves, saved, strict=True)
+        ]
         context = OpContext(residuals, node.params, node.needs(), node.inputs, node._metas)  # type: ignore[arg-type]
         return [_data(grad) for grad in vjp_tensors(node.op, node.rule, context, [_tensor(grad) for grad in grads])]
 

@@ -18,7 +18,7 @@ from ..core.modes import enable_grad, state
 from ..core.pytree import flatten, unflatten
 from ..core.recorder import Data
 from ..dispatch.autocast import capture_modes, restored_modes
-from ..dispatch.creation import GeneratorState
+from ..dispatch.random_numbers import GeneratorState
 from ..saved.saved_tensor_hooks import PackedSavedTensor, PackHooks, current_hooks, with_pack_hooks
 from ..storage.version_counter import stale_message, was_changed
 from ..tensor.tensor import Tensor

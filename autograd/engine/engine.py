@@ -31,8 +31,8 @@ from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 from .batched_grads import grads_of_batch
 from .batched_pass import BatchedPassRecorder
+from .hook_calls import call_hook as call_hook
 from .traversal import BackwardPass
-from .traversal import call_hook as call_hook
 
 TensorOrEdge = Tensor | GradientEdge
 """A root or an input of a pass."""
@@ -141,28 +141,13 @@ def grad(
         return grads_of_batch(roots, _grads_of(grad_outputs, len(roots)), for_one)
     wanted = _requested_inputs(inputs, "grad")
     task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
-    edges = [_edge_of(place) for place in wanted]
-    seeds = _seeds(roots, _grads_of(grad_outputs, len(roots)), task)
-    if task.recorder is None:
-        task.run(seeds, edges, into_leaves=False)
-    else:
-        with task.recorder.until_submitted():
-            task.run(seeds, edges, into_leaves=False)
-            task.recorder.submit()
-    found: dict[Edge, Tensor | None] = {}
-    given = {id(value) for _, value in seeds}
-    for index, edge in enumerate(edges):
-        if edge in found:
-            continue
-        found[edge] = result = _captured(task, edge, given)
-        if result is not None:
-            continue
-        if not (materialize_grads or allow_unused):
+    results = _captured_by(task, wanted, roots, _grads_of(grad_outputs, len(roots)))
+    for index, result in enumerate(results):
+        if result is None and not (materialize_grads or allow_unused):
             raise AutogradError(
                 f"The differentiated tensor at index {index} appears to not have been used in the graph. "
                 "Set allow_unused=True if this is the desired behavior."
             )
-    results = [found[edge] for edge in edges]
     if materialize_grads:  # nobody else holds a zero that never arrived
         results = [
             _zeros(place, create_graph) if result is None else result
@@ -182,9 +167,20 @@ def gradients(
 ) -> list[Tensor | None]:
     """Return the gradients of `outputs` with respect to `inputs`, None where one is undefined, for a tape that may lead
     to `outer_nodes` of another graph. The tape is kept."""
-    task = BackwardPass(_recorder_of(outputs), True, create_graph)
-    edges = [_edge_of(place) for place in inputs]
-    seeds = _seeds(outputs, grads, task)
+    return _captured_by(BackwardPass(_recorder_of(outputs), True, create_graph), inputs, outputs, grads, outer_nodes)
+
+
+def _captured_by(
+    task: BackwardPass,
+    places: Sequence[TensorOrEdge],
+    roots: Sequence[TensorOrEdge],
+    grads: Sequence[Any],
+    outer_nodes: frozenset[Node] = frozenset(),
+) -> list[Tensor | None]:
+    """Run a pass, and return the gradients that arrived at `places`, one tensor for each edge; None for undefined
+    ones."""
+    edges = [_edge_of(place) for place in places]
+    seeds = _seeds(roots, grads, task)
     if task.recorder is None:
         task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes)
     else:
@@ -192,7 +188,8 @@ def gradients(
             task.run(seeds, edges, into_leaves=False, outer_nodes=outer_nodes)
             task.recorder.submit()
     given = {id(value) for _, value in seeds}
-    return [_captured(task, edge, given) for edge in edges]
+    found = {edge: _captured(task, edge, given) for edge in dict.fromkeys(edges)}
+    return [found[edge] for edge in edges]
 
 
 def _captured(task: BackwardPass, edge: Edge, given: Collection[int]) -> Tensor | None:

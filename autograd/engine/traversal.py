@@ -12,19 +12,17 @@ import contextlib
 import contextvars
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
 
 import numpy as np
-
-from raygrad.errors import AutogradError
 
 from ..core import pass_lock
 from ..core.gradient_sum import balanced_sum
 from ..core.hooks import ClientHook
 from ..core.modes import state
-from ..core.recorder import Data, Recorder, resolve_gradient
+from ..core.recorder import Recorder, resolve_gradient
 from ..devices.defined_sums import add_gradients
 from ..devices.serving import device_guard, is_device_array, needs_device_guard
 from ..nodes.accumulator import AccumulateGrad, accumulate
@@ -33,6 +31,8 @@ from ..nodes.multi_hooks import MultiGradHookEntry
 from ..nodes.node import Edge, Node, for_all_inputs, for_tensor_inputs
 from ..registry.vjp_rules import Meta, quiet
 from ..tensor.tensor import Tensor
+from .dependencies import dependencies, leading_to
+from .hook_calls import call_hook, read_only
 
 
 class _Terms(list[Any]):
@@ -104,13 +104,11 @@ class BackwardPass:
         `into_leaves` says whether wanted leaves accumulate as well. `outer_nodes` belong to another graph: the pass
         ends before them, and none of their hooks is called."""
         self._outer_nodes = outer_nodes
-        roots = [edge[0] for edge, _ in seeds]
-        waiting = _dependencies_up_to(roots, outer_nodes) if outer_nodes else _dependencies(roots)
-        self._waiting = waiting
+        self._waiting = waiting = dependencies([edge[0] for edge, _ in seeds], outer_nodes)
         if wanted is not None:
             self._wanted = frozenset(wanted)
             self._ends = {edge[0] for edge in wanted}
-            self._execute = _leading_to(waiting, self._ends)
+            self._execute = leading_to(waiting, self._ends)
             if into_leaves:
                 self._execute.update(edge[0] for edge in wanted if isinstance(edge[0], AccumulateGrad))
             self._root = seeds[0][0][0] if len(seeds) == 1 else None
@@ -153,16 +151,11 @@ class BackwardPass:
         buffers, execute, recorder = self._buffers, self._execute, self.recorder
         create_graph, on_tensors, retain = self.create_graph, self.on_tensors, self.retain
         step = self._step if state.anomaly is None else self._watched(AnomalyWatcher(state.anomaly))
-        plain = (
-            execute is None and not self._wanted and state.anomaly is None
-        )  # every node runs, and nothing is captured
-        here = state.here
-        ready: list[tuple[int, int, Node]] = []
-        tie = 0
-        for node in buffers:
-            if not waiting[node]:
-                tie += 1
-                heappush(ready, (-node._sequence, tie, node))
+        # every node runs, and nothing is captured
+        plain = execute is None and not self._wanted and state.anomaly is None
+        here, tie = state.here, len(buffers)
+        ready = [(-node._sequence, number, node) for number, node in enumerate(buffers) if not waiting[node]]
+        heapify(ready)
         on_arrays = plain and not on_tensors and recorder is None
         following: Node | None = None
         arrived: list[Any] | None = None
@@ -184,10 +177,8 @@ class BackwardPass:
             elif grads is None:
                 results = None
             else:
-                if len(grads) > 1:
+                if len(grads) > 1 or type(grads[0]) is _Terms:
                     _sum_up(grads, self._add)
-                elif type(grads[0]) is _Terms:
-                    grads[0] = balanced_sum(grads[0], self._add)
                 if on_arrays:
                     results = node._run_on_arrays(grads)
                 elif on_tensors or recorder is None:
@@ -361,8 +352,8 @@ class BackwardPass:
                 [resolve_gradient(value) for value in values],
                 [resolve_gradient(value) for value in beside],
             )
-        shown = [_read_only(value) for value in values]
-        results = call_hook(kind, hook, shown, [_read_only(value) for value in beside])
+        shown = [read_only(value) for value in values]
+        results = call_hook(kind, hook, shown, [read_only(value) for value in beside])
         after = [
             value if result is seal else result for value, seal, result in zip(values, shown, results, strict=True)
         ]
@@ -384,72 +375,6 @@ def _sum_up(grads: list[Any], add: Any) -> None:
         number += 1
 
 
-def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Sequence[Tensor | None] = ()) -> list[Any]:
-    """Call a user's hook and return `values`, replaced by what it returned.
-
-    Args:
-        kind: "tensor" (one value), "pre" (gradients of outputs) or "post" (`values` are the gradients of inputs,
-            `beside` those of outputs); "all" and "any": hooks over several tensors, which see `beside`.
-
-    Raises:
-        TypeError, RuntimeError: the hook returned something of the wrong type, number, dtype or shape (HK-02, ND-09).
-    """
-    if kind == "tensor":
-        result = hook(values[0])
-        return [values[0] if result is None else _checked(hook, result, values[0])]
-    if kind == "all" or kind == "any":
-        hook(list(beside) if kind == "all" else beside[0])
-        return []
-    result = hook(tuple(values)) if kind == "pre" else hook(tuple(values), tuple(beside))
-    if result is None:
-        return list(values)
-    if not isinstance(result, tuple):
-        raise TypeError(f"{_name_of(hook)}: expected tuple, but hook returned '{type(result).__name__}'")
-    given = cast("tuple[Any, ...]", result)
-    if len(given) != len(values):
-        raise AutogradError(
-            f"hook '{_name_of(hook)}' has returned an incorrect number of values "
-            f"(got {len(given)}, but expected {len(values)})"
-        )
-    return [None if new is None else _checked(hook, new, old) for new, old in zip(given, values, strict=True)]
-
-
-def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
-    if not isinstance(new, Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}' (hook '{_name_of(hook)}')")
-    if old is not None and new.dtype != old.dtype:
-        raise AutogradError(f"hook '{_name_of(hook)}' has changed the type of value (was {old.dtype} got {new.dtype})")
-    if old is not None and new.device != old.device:
-        raise AutogradError(
-            f"hook '{_name_of(hook)}' has changed the type of value (was on {old.device}, got {new.device})"
-        )
-    if old is not None and new.shape != old.shape:
-        raise AutogradError(
-            f"hook '{_name_of(hook)}' has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
-        )
-    return new
-
-
-def _name_of(hook: Any) -> str:
-    return getattr(hook, "__name__", type(hook).__name__)
-
-
-def _read_only(value: Data | Tensor | None) -> Tensor | None:
-    """Return a gradient as a read-only tensor with its place in the graph, for a hook (HK-03)."""
-    if value is None:
-        return None
-    if not isinstance(value, Tensor):
-        seal = Tensor.made(value)
-    elif value._requires_grad and value.grad_fn is None:  # a leaf: only itself is in its place
-        return value
-    else:
-        seal = Tensor.made(value._data, value.grad_fn, value.output_nr)
-        seal.share_counter(value)
-        seal._tangents = value._tangents
-    seal._frozen = True
-    return seal
-
-
 def _on_fresh_stack(work: Callable[[], None]) -> None:
     """Run `work` on another thread with this thread's modes and context; reraise its exception here."""
     raised: list[BaseException] = []
@@ -467,56 +392,3 @@ def _on_fresh_stack(work: Callable[[], None]) -> None:
     thread.join()
     if raised:
         raise raised.pop()
-
-
-def _dependencies(roots: Sequence[Node | None]) -> dict[Node, int]:
-    """Return the number of contributions that each reachable node waits for."""
-    waiting: dict[Node, int] = {}
-    stack: list[Node] = []
-    for root in roots:
-        if root is not None and root not in waiting:
-            waiting[root] = 0
-            stack.append(root)
-    while stack:
-        node = stack.pop()
-        for edge in node._edges:
-            if edge is not None:
-                below = edge[0]
-                if below is not None:
-                    if below in waiting:
-                        waiting[below] += 1
-                    else:
-                        waiting[below] = 1
-                        stack.append(below)
-    return waiting
-
-
-def _dependencies_up_to(roots: Sequence[Node | None], outer_nodes: frozenset[Node]) -> dict[Node, int]:
-    """Return the number of contributions that each node waits for, without those behind `outer_nodes`."""
-    waiting: dict[Node, int] = dict.fromkeys([root for root in roots if root is not None], 0)
-    stack = list(waiting)
-    while stack:
-        node = stack.pop()
-        for below, _ in [edge for edge in node._edges if edge is not None and node not in outer_nodes]:
-            if below is not None:
-                if below not in waiting:
-                    stack.append(below)
-                waiting[below] = waiting.get(below, 0) + 1
-    return waiting
-
-
-def _leading_to(nodes: Iterable[Node], targets: set[Node | None]) -> set[Node | None]:
-    """Return the nodes from which a path of at least one edge leads to a target."""
-    users: dict[Node, list[Node]] = {}
-    for node in nodes:
-        for edge in node._edges:
-            if edge is not None and edge[0] is not None:
-                users.setdefault(edge[0], []).append(node)
-    leading: set[Node | None] = set()
-    stack = [target for target in targets if target is not None]
-    while stack:
-        for user in users.get(stack.pop(), ()):
-            if user not in leading:
-                leading.add(user)
-                stack.append(user)
-    return leading

@@ -144,10 +144,8 @@ def _context(
     results: Sequence[Tensor],
     kept: Sequence[Any],
 ) -> OpContext:
-    saved: list[Any] = []
-    for slot, value in enumerate(kept):
-        gate = rule.gates[slot] if rule.gates else None
-        saved.append(None if gate is not None and not needs[gate] else value)
+    gates = rule.gates or (None,) * len(kept)
+    saved = [None if g is not None and not needs[g] else value for g, value in zip(gates, kept, strict=True)]
     inputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in operands]
     return OpContext(saved, params, needs, inputs, [(r.shape, r.dtype) for r in results])
 

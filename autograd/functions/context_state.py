@@ -163,9 +163,7 @@ def held_values(node: FunctionNode) -> list[Any]:
             elif slot.kind is PACKED and not slot.checked:
                 found.append(slot.value[1].content[1])
     references = node._references or ()
-    for name, value in node.__dict__.items():
-        if name not in CONTEXT_ATTRIBUTES and name not in references:
-            found.append(value)
+    found.extend([v for name, v in node.__dict__.items() if name not in CONTEXT_ATTRIBUTES and name not in references])
     return found
 
 

@@ -203,21 +203,20 @@ class PackedBackward(Node):
         """Return the gradients with their tangents. Values kept here carry none, and the derivative is linear in the
         gradients."""
         levels = state.here.forward
+
+        def run(values: list[Any], create_graph: bool) -> Sequence[Any]:
+            if create_graph:
+                return self._run(values, True, recorder)
+            made = self._run([None if v is None else v._data for v in values], False, recorder)
+            return [None if data is None else Tensor.made(data) for data in made]
+
         with active_levels(()):
-            if state.here.grad:
-                found = self._run(list(grads), True, recorder)
-            else:
-                found = self._run([None if g is None else g._data for g in grads], False, recorder)
-                found = [None if data is None else Tensor.made(data) for data in found]
+            found = run(list(grads), state.here.grad)
         for depth, level in enumerate(levels):
             tangents = [None if g is None else level.of(g) for g in grads]
             if any(tangent is not None for tangent in tangents):
                 with active_levels(levels[:depth]):
-                    if levels[:depth] or state.here.grad:
-                        moved = self._run(tangents, True, recorder)
-                    else:
-                        moved = self._run([None if t is None else t._data for t in tangents], False, recorder)
-                        moved = [None if data is None else Tensor.made(data) for data in moved]
+                    moved = run(tangents, bool(levels[:depth]) or state.here.grad)
                 for result, tangent in zip(found, moved, strict=True):
                     if result is not None and tangent is not None:
                         level.carry(result, tangent)

@@ -48,12 +48,10 @@ class ContextMember:
     `ctx.save_for_backward(x)`.
     """
 
-    def __init__(self, of_node: bool = False) -> None:
+    def __init__(self, name: str, of_node: bool) -> None:
+        self._name = name
         self._of_node = of_node
         """Whether only a node of a graph has it, and never an instance."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
 
     def __get__(self, instance: FunctionClassMembers | None, owner: Any) -> Any:
         if instance is None:
@@ -78,7 +76,7 @@ class ContextMember:
 class FunctionMember:
     """A member of the Function class, read on the context; a user may set an attribute of the same name."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
 
     def __get__(self, instance: FunctionNode | None, owner: Any) -> Any:
@@ -89,13 +87,9 @@ class FunctionMember:
 class FunctionMembers:
     """Members of a Function class that its context has as well; a mixin of the context."""
 
-    forward = FunctionMember()
-    setup_context = FunctionMember()
-    backward = FunctionMember()
-    vjp = FunctionMember()
-    jvp = FunctionMember()
-    vmap = FunctionMember()
-    generate_vmap_rule = FunctionMember()
+
+for _name in "forward setup_context backward vjp jvp vmap generate_vmap_rule".split():
+    setattr(FunctionMembers, _name, FunctionMember(_name))
 
 
 class FunctionClassMembers:
@@ -117,33 +111,20 @@ class FunctionClassMembers:
             "generate_vmap_rule=True."
         )
 
-    save_for_backward = ContextMember()
-    save_for_forward = ContextMember()
-    mark_dirty = ContextMember()
-    mark_non_differentiable = ContextMember()
-    mark_shared_storage = ContextMember()
-    set_materialize_grads = ContextMember()
-
-    dirty_tensors = ContextMember()
-    materialize_grads = ContextMember()
-    needs_input_grad = ContextMember()
-    non_differentiable = ContextMember()
-    requires_grad = ContextMember()
-    saved_for_forward = ContextMember()
-    saved_tensors = ContextMember()
-    saved_variables = ContextMember()
-    to_save = ContextMember()
-
-    name = ContextMember(of_node=True)
-    next_functions = ContextMember(of_node=True)
-    register_hook = ContextMember(of_node=True)
-    register_prehook = ContextMember(of_node=True)
-    maybe_clear_saved_tensors = ContextMember(of_node=True)
-    metadata = ContextMember(of_node=True)
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warn_of_instance(type(self), stacklevel=3)
         self._context = self._backward_cls()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise AutogradError(LEGACY.format(name=type(self).__name__))
+
+
+_OF_CONTEXT = """
+    save_for_backward save_for_forward mark_dirty mark_non_differentiable mark_shared_storage set_materialize_grads
+    dirty_tensors materialize_grads needs_input_grad non_differentiable requires_grad saved_for_forward saved_tensors
+    saved_variables to_save
+""".split()
+_OF_NODE = "name next_functions register_hook register_prehook maybe_clear_saved_tensors metadata".split()
+
+for _name in (*_OF_CONTEXT, *_OF_NODE):
+    setattr(FunctionClassMembers, _name, ContextMember(_name, _name in _OF_NODE))

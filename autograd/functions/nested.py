@@ -67,16 +67,14 @@ def flattened_tensors(value: Any) -> tuple[list[Tensor], Nesting]:
         ValueError: something in it is neither a tensor nor None nor a list, tuple, named tuple or dictionary.
     """
     leaves, structure = flatten(value)
-    tensors: list[Tensor] = []
     for leaf in leaves:
-        if isinstance(leaf, Tensor):
-            tensors.append(leaf)
-        elif leaf is not None:
+        if leaf is not None and not isinstance(leaf, Tensor):
             raise ValueError(
                 f"Auto nesting doesn't know how to process an input object of type {type(leaf).__name__}. Accepted "
                 "types: Tensors, None, or lists, tuples, named tuples and dictionaries of them"
             )
-    return tensors, Nesting(structure, tuple([leaf is not None for leaf in leaves]))
+    present = tuple([leaf is not None for leaf in leaves])
+    return [leaf for leaf in leaves if leaf is not None], Nesting(structure, present)
 
 
 class NestedNode(FunctionNode):

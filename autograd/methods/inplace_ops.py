@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.errors import AutogradError
 
 from .. import ops
-from ..dispatch.creation import rand_like, randn_like
+from ..dispatch.random_numbers import rand_like, randn_like
 from ..mutation.inplace import in_place, of_part, set_item
 from ..mutation.overlap import check_apart, check_partial
 

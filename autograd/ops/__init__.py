@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Any
 from ..dispatch.argument_errors import with_argument_errors
 from ..dispatch.casting import with_autocast
 from . import aliases
-from .elementwise import arithmetic, compare, complex_numbers, error_function, pointwise, predicates, special, unary
-from .elementwise.compare import keep as keep
+from .elementwise import (
+    arithmetic,
+    compare,
+    complex_numbers,
+    division,
+    error_function,
+    pointwise,
+    predicates,
+    special,
+    unary,
+)
+from .elementwise import where as masks
+from .elementwise.where import keep as keep
 from .indexing import gathering, indexing, selecting, unique
 from .indexing.gathering import scatter_zeros as scatter_zeros
 from .indexing.indexing import is_whole as is_whole
@@ -37,39 +48,32 @@ from .layout.striding import put_placed as put_placed
 from .layout.striding import view_dtype as view_dtype
 from .layout.windows import put_windows as put_windows
 from .layout.windows import unfold as unfold
-from .linalg import (
-    affine,
-    einsum,
-    factorizations,
-    fourier,
-    linear,
-    matrix_exponential,
-    norms,
-    solving,
-    tensor_contractions,
-    triangular,
-)
+from .linalg import cdist, einsum, factorizations, fft, matrix_exponential, norms, solving, tensordot, triangular
+from .linalg import matmul as products
 from .neural import (
     activations,
     convolution,
     distances,
+    dropout,
     embedding,
     interpolation,
+    linear,
     losses,
     normalization,
     pooling,
     rectifiers,
 )
-from .reduction import minmax, order_statistics, reduce, scans, statistics, vector_norms
+from .reduction import minmax, order_statistics, reduce, scans, sort, statistics, vector_norms
 
 TOP = (
     activations,
-    affine,
+    linear,
     aliases,
     arithmetic,
     compare,
     complex_numbers,
     diagonals,
+    division,
     unique,
     einsum,
     error_function,
@@ -78,11 +82,12 @@ TOP = (
     gathering,
     indexing,
     joining,
-    linear,
+    products,
+    cdist,
     losses,
     order_statistics,
     pointwise,
-    tensor_contractions,
+    tensordot,
     predicates,
     rearranging,
     reduce,
@@ -90,11 +95,13 @@ TOP = (
     selecting,
     shape,
     solving,
+    sort,
     special,
     statistics,
     striding,
     unary,
     vector_norms,
+    masks,
 )
 """The modules whose functions are names of the package `raygrad`."""
 
@@ -118,9 +125,10 @@ FUNCTIONAL = {
     **gathered(
         (
             activations,
-            affine,
+            linear,
             interpolation,
             convolution,
+            dropout,
             embedding,
             losses,
             distances,
@@ -134,7 +142,7 @@ FUNCTIONAL = {
 }
 """The functions of `raygrad.nn.functional`."""
 
-FFT = gathered((fourier,))
+FFT = gathered((fft,))
 """The functions of `raygrad.fft`."""
 
 LINALG = {
@@ -144,16 +152,16 @@ LINALG = {
             (aliases, "matrix_transpose"),
             (matrix_exponential, "matrix_exp"),
             (factorizations, "cholesky eigh eigvalsh qr svd svdvals"),
-            (linear, "matmul outer trace"),
+            (products, "matmul outer trace"),
             (norms, "cond matrix_norm norm vector_norm"),
-            (tensor_contractions, "tensordot vecdot"),
+            (tensordot, "tensordot vecdot"),
             (rearranging, "vander"),
             (solving, "det inv lstsq matrix_power matrix_rank multi_dot pinv slogdet solve tensorinv tensorsolve"),
             (triangular, "solve_triangular"),
         )
         for name in names.split()
     },
-    "cross": tensor_contractions.cross_along,
+    "cross": tensordot.cross_along,
     "diagonal": diagonals.diagonal,
 }
 """The functions of `raygrad.linalg`."""

@@ -6,26 +6,28 @@ A name and its function; nothing is computed here.
 
 from __future__ import annotations
 
-from .elementwise import arithmetic, compare, complex_numbers, unary
+from .elementwise import arithmetic, compare, complex_numbers, division, unary
 from .layout import axis_order, joining, shape
-from .linalg import linear
+from .linalg import matmul
+from .neural import dropout as dropouts
 
 PUBLIC = """
     absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh astype bitwise_invert broadcast_arrays clip
     conj_physical divide expand_dims fix ger greater greater_equal less less_equal matrix_transpose multiply negative
-    not_equal permute_dims subtract true_divide unstack
+    dropout not_equal permute_dims subtract true_divide unstack
 """.split()
 
 absolute, negative, fix = unary.abs, unary.neg, unary.trunc
 arccos, arcsin, arctan = unary.acos, unary.asin, unary.atan
 arccosh, arcsinh, arctanh = unary.acosh, unary.asinh, unary.atanh
 arctan2, clip = arithmetic.atan2, arithmetic.clamp
-multiply, subtract, divide, true_divide = arithmetic.mul, arithmetic.sub, arithmetic.div, arithmetic.div
+multiply, subtract, divide, true_divide = arithmetic.mul, arithmetic.sub, division.div, division.div
 greater, greater_equal, less, less_equal = compare.gt, compare.ge, compare.lt, compare.le
 not_equal, bitwise_invert = compare.ne, compare.bitwise_not
 conj_physical = complex_numbers.conj
 expand_dims, permute_dims = shape.unsqueeze, shape.permute
-unstack, ger = joining.unbind, linear.outer
+unstack, ger = joining.unbind, matmul.outer
+dropout = dropouts.dropout
 astype = axis_order.to_dtype
 
 

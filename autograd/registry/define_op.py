@@ -15,6 +15,7 @@ from raygrad.errors import DtypeError, ShapeError
 
 from ..core import dtypes
 from ..devices import space_of as space_of
+from .entries import OpCallable as OpCallable
 from .registry import ANY, Admits, AutogradConfig, InferRule, Kernel, Op, declare
 from .vjp_rules import quiet as quiet
 
@@ -29,8 +30,8 @@ xp: Any = np
 def define(
     name: str,
     operands: tuple[str, ...],
-    kernel: Kernel,
-    infer: InferRule | None,
+    kernel: OpCallable,
+    infer: OpCallable | None,
     backward: Callable[[Any, Any], Any] | None = None,
     *,
     saves: str | tuple[str, ...] = "inputs",
@@ -42,7 +43,7 @@ def define(
     view: bool = False,
     weak_numbers: bool = True,
     admits: Admits | None = None,
-    device_kernel: Kernel | None = None,
+    device_kernel: OpCallable | None = None,
     host_only: bool = False,
 ) -> Op:
     """Declare an op, its kernel and (unless it has none) its derivative, and return it.
@@ -89,7 +90,7 @@ def contiguous(array: Any) -> Any:
     return np.ascontiguousarray(array) if type(array) is _ARRAY else space_of(array).ascontiguousarray(array)
 
 
-def row_by_row(kernel: Kernel) -> Kernel:
+def row_by_row(kernel: OpCallable) -> Kernel:
     """Return a kernel whose result lies in C order whatever its first operand's: NumPy's takes that one's (H1)."""
 
     def ordered(a: Any, *rest: Any) -> Any:

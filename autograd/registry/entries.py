@@ -23,6 +23,18 @@ OUTPUT = -1
 """In `saves`: the (first) output; -2 is the second, and so on."""
 
 
+OpCallable = (
+    Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
+)
+"""A kernel or a shape rule in the row of an op: by arity, since type checkers infer a lambda's parameters from that."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutogradConfig:
     """The derivative of one op for one device and dtype.

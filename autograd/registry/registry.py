@@ -18,8 +18,8 @@ from ..devices.serving import is_device_array
 from .entries import ANY as ANY
 from .entries import AutogradConfig as AutogradConfig
 from .entries import Derivative as Derivative
+from .entries import OpCallable, check_device, dtype_name
 from .entries import UserKernel as UserKernel
-from .entries import check_device, dtype_name
 
 Kernel = Callable[..., Any]
 """kernel(*operands, *params) -> array or tuple of arrays; operands are bare arrays or Python constants."""
@@ -205,7 +205,7 @@ class Op:
             f"registered: {sorted(self._derivatives | self._user_derivatives) or 'none'}"
         )
 
-    def add_kernel(self, device: str, dtype: str, kernel: Kernel) -> None:
+    def add_kernel(self, device: str, dtype: str, kernel: OpCallable) -> None:
         """Add a kernel that raygrad brings."""
         _add(self._kernels, (device, dtype), kernel, False, f"a kernel of '{self.name}'")
         self._changed()

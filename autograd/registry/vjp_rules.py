@@ -17,7 +17,7 @@ from ..core.catalogue import ops
 from ..devices.serving import as_kernel_result
 
 if TYPE_CHECKING:
-    from .registry import Derivative, Op
+    from .registry import Derivative, Op, OpCallable
 
 Meta = tuple[tuple[int, ...], Any]
 """(shape, dtype) of an operand or an output."""
@@ -46,28 +46,29 @@ else:
     _enter, _leave, _ignoring = _extobj_contextvar.set, _extobj_contextvar.reset, _make_extobj(all="ignore")
 
 
-def quiet(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def quiet(kernel: OpCallable) -> Callable[..., Any]:
     """Return a kernel or a rule that gives infinities and NaNs without NumPy's warnings, as PyTorch does."""
     enter, leave, ignoring = _enter, _leave, _ignoring
+    run: Any = kernel
 
     def silent(*args: Any) -> Any:
         token = enter(ignoring)
         try:
-            return kernel(*args)
+            return run(*args)
         finally:
             leave(token)
 
     def silent_unary(a: Any) -> Any:
         token = enter(ignoring)
         try:
-            return kernel(a)
+            return run(a)
         finally:
             leave(token)
 
     def silent_binary(a: Any, b: Any) -> Any:
         token = enter(ignoring)
         try:
-            return kernel(a, b)
+            return run(a, b)
         finally:
             leave(token)
 

@@ -81,10 +81,8 @@ def positions_of(argnums: Any, count: int) -> tuple[int, ...]:
 
 def with_arguments(args: Sequence[Any], positions: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the arguments with those at `positions` replaced."""
-    out = list(args)
-    for position, value in zip(positions, values, strict=True):
-        out[position] = value
-    return tuple(out)
+    chosen = dict(zip(positions, values, strict=True))
+    return tuple([chosen.get(position, arg) for position, arg in enumerate(args)])
 
 
 def tensors_in(tree: Any) -> tuple[list[Tensor], Structure]:

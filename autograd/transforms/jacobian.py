@@ -19,8 +19,8 @@ from .. import ops
 from ..core.batched_data import VmapLevel, open_vmap_level
 from ..core.pytree import Structure, flatten, unflatten
 from ..devices.serving import factory_device
-from ..dispatch.creation import drawn_alike
 from ..dispatch.device_dispatch import made_on
+from ..dispatch.random_numbers import drawn_alike
 from ..tensor.tensor import Tensor
 from ..vmap.vmap import vmap
 from .common import Argnums, positions_of, with_arguments

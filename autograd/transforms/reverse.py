@@ -13,7 +13,7 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..core.modes import state
-from ..core.pytree import flatten, unflatten
+from ..core.pytree import Structure, flatten, unflatten
 from ..engine.engine import grad as engine_grad
 from ..nodes.once_differentiable import check_differentiable
 from ..tensor.tensor import Tensor
@@ -65,14 +65,11 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     @functools.wraps(func)
     def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(argnums, len(args))
-        aliases = InputAliases()
-        with transforming("grad", reverse=True):
-            tensors, structure = tensors_in([args[position] for position in positions])
-            inputs = [aliases.of(tensor) for tensor in tensors]
-            try:
-                result = func(*with_arguments(args, positions, unflatten(structure, inputs)), **kwargs)
-            finally:
-                aliases.close()
+        inputs, structure, result = _traced(
+            "grad",
+            [args[position] for position in positions],
+            lambda chosen: func(*with_arguments(args, positions, chosen), **kwargs),
+        )
         output, aux = split_aux(result, has_aux, _SCALAR)
         found = unflatten(structure, gradients([_scalar(output)], inputs, None, retain_graph=None))
         found = tuple(found) if isinstance(argnums, tuple) else found[0]
@@ -80,6 +77,18 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         return found, ((value, tree_without_inner_history(aux)) if has_aux else value)
 
     return gradient_and_value
+
+
+def _traced(name: str, primals: Any, run: Callable[[Any], Any]) -> tuple[list[Tensor], Structure, Any]:
+    """Return aliases of the tensors in `primals`, their structure, and the result of `run` for these aliases."""
+    aliases = InputAliases()
+    with transforming(name, reverse=True):
+        tensors, structure = tensors_in(primals)
+        inputs = [aliases.of(tensor) for tensor in tensors]
+        try:
+            return inputs, structure, run(unflatten(structure, inputs))
+        finally:
+            aliases.close()
 
 
 def _scalar(output: Any) -> Tensor:
@@ -127,14 +136,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Raises:
         RuntimeError: an output is no floating tensor; (from the pullback) gradients of another structure or shape.
     """
-    aliases = InputAliases()
-    with transforming("vjp", reverse=True):
-        tensors, structure = tensors_in(primals)
-        inputs = [aliases.of(tensor) for tensor in tensors]
-        try:
-            result = func(*unflatten(structure, inputs))
-        finally:
-            aliases.close()
+    inputs, structure, result = _traced("vjp", primals, lambda chosen: func(*chosen))
     output, aux = split_aux(result, has_aux, "vjp(f, *primals)")
     outputs, kind = output_tensors(output, "vjp(f, *primals)")
     for tensor in outputs:

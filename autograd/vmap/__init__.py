@@ -8,7 +8,6 @@
 from ..core.batched_data import batched as batched
 from . import elementwise_rules as elementwise_rules
 from . import indexing_rules as indexing_rules
-from . import joining_rules as joining_rules
 from . import product_rules as product_rules
 from . import reduction_rules as reduction_rules
 from . import shape_rules as shape_rules

@@ -14,10 +14,10 @@ from raygrad.errors import NoSingleValue
 from .. import ops
 from ..core.batched_data import VmapLevel, innermost_vmap_level, outside_vmap_level, unwrap_batched
 from ..core.recorder import Pending
-from ..dispatch.device_dispatch import zeros_on
 from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
 from ..tensor.tensor import Tensor
 from . import batched
+from .batched_call import example_of, stacked_examples
 
 if TYPE_CHECKING:
     from ..functions.context import FunctionNode
@@ -40,24 +40,20 @@ def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_
         for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
             one = _picked_node(node, saved, level, number)
             found.append(one._run_backward([_picked(g, level, number) for g in grads], create_graph))
-    out: list[Tensor | None] = []
-    for parts in zip(*found, strict=True):
-        given = [part for part in parts if part is not None]
-        if not given:
-            out.append(None)
-            continue
-        whole = [ops.zeros_as(given[0]) if part is None else part for part in parts]
-        out.append(batched(ops.stack(whole) if level.size else ops.stack(whole)[:0], 0, level))
-    return out
+    return [_stacked(parts, level) for parts in zip(*found, strict=True)]
 
 
 def _picked(value: Any, level: VmapLevel, number: int) -> Any:
     whole, dim = unwrap_batched(value, level)
-    if dim is None:
-        return whole
-    if level.size:
-        return ops.select(whole, dim, number)
-    return zeros_on(whole.device, whole.shape[:dim] + whole.shape[dim + 1 :], whole.dtype)
+    return whole if dim is None else example_of(whole, dim, number, level.size)
+
+
+def _stacked(parts: Sequence[Tensor | None], level: VmapLevel) -> Tensor | None:
+    """Return the gradients of all examples as a batched one, zeros for undefined ones; None if all are undefined."""
+    some = next((part for part in parts if part is not None), None)
+    if some is None:
+        return None
+    return batched(stacked_examples([ops.zeros_as(some) if p is None else p for p in parts], level.size), 0, level)
 
 
 def _picked_node(node: FunctionNode, saved: Sequence[Any], level: VmapLevel, number: int) -> FunctionNode:
@@ -89,14 +85,7 @@ def for_each_example(
             one = [_picked(tensor, level, number) for tensor in tensors]
             given = run(one if as_tensors else [None if t is None else t._data for t in one])
             found.append([_gradient_tensor(grad) for grad in given])
-        out: list[Any] = []
-        for parts in zip(*found, strict=True):
-            some = next((part for part in parts if part is not None), None)
-            if some is None:
-                out.append(None)
-                continue
-            stacked = ops.stack([ops.zeros_as(some) if part is None else part for part in parts])
-            out.append(batched(stacked if level.size else stacked[:0], 0, level))
+        out = [_stacked(parts, level) for parts in zip(*found, strict=True)]
     return out if as_tensors else [None if t is None else t._data for t in out]
 
 

@@ -14,8 +14,9 @@ from raygrad.errors import AutogradError
 from .. import ops
 from ..core.batched_data import VmapLevel, batched, innermost_vmap_level, unwrap_batched
 from ..core.modes import state
+from ..dispatch.backward_node import attach_node
 from ..dispatch.device_dispatch import zeros_on
-from ..dispatch.dispatch import attach_node, call
+from ..dispatch.dispatch import call
 from ..registry.registry import Op
 from ..storage.view import record_view
 from ..tensor.tensor import Tensor
@@ -87,15 +88,10 @@ def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Vm
         value, dim = unwrap_batched(operands[0], level)
         assert dim is not None
         return (call(op, (value, *operands[1:]), params),), dim
-    values: list[Any] = []
-    flags: list[bool] = []
-    ranks: list[int | None] = []
-    for operand in operands:
-        value, dim = unwrap_batched(operand, level)
-        values.append(value if dim is None else in_front(value, dim))
-        flags.append(dim is not None)
-        ranks.append(operand.ndim if hasattr(operand, "ndim") else None)
-    op_call = BatchedOpCall(op, tuple(values), tuple(flags), tuple(ranks), params, level.size)
+    parts = [unwrap_batched(operand, level) for operand in operands]
+    values = tuple([value if dim is None else in_front(value, dim) for value, dim in parts])
+    ranks = tuple([getattr(operand, "ndim", None) for operand in operands])
+    op_call = BatchedOpCall(op, values, tuple([dim is not None for _, dim in parts]), ranks, params, level.size)
     rule = rules.get(op.name)
     made = NotImplemented if rule is None else rule(op_call)
     if made is NotImplemented:
@@ -114,16 +110,22 @@ def one_by_one(op_call: BatchedOpCall) -> Any:
     made: list[Any] = []
     for example in range(count):
         operands = [
-            _example(operand, example, op_call.size) if flag else operand
+            example_of(operand, 0, example, op_call.size) if flag else operand
             for operand, flag in zip(op_call.operands, op_call.batched, strict=True)
         ]
         made.append(call(op_call.op, operands, op_call.params))
     outputs = [made] if op_call.op.outputs == 1 else [list(parts) for parts in zip(*made, strict=True)]
-    stacked = [ops.stack(parts) if op_call.size else ops.stack(parts)[:0] for parts in outputs]
+    stacked = [stacked_examples(parts, op_call.size) for parts in outputs]
     return stacked[0] if op_call.op.outputs == 1 else tuple(stacked)
 
 
-def _example(operand: Any, number: int, size: int) -> Any:
-    """Return one example; of an empty batch, zeros in an example's shape, from which the shape of the outputs
-    follows."""
-    return operand[number] if size else zeros_on(operand.device, operand.shape[1:], operand.dtype)
+def example_of(value: Any, dim: int, number: int, size: int) -> Any:
+    """Return one example of a batch; of an empty batch, zeros in an example's shape, which decides that of outputs."""
+    if size:
+        return ops.select(value, dim, number)
+    return zeros_on(value.device, value.shape[:dim] + value.shape[dim + 1 :], value.dtype)
+
+
+def stacked_examples(examples: Sequence[Any], size: int) -> Any:
+    """Return examples as a batch, with its dimension in front; as an empty one if that is its size."""
+    return ops.stack(examples) if size else ops.stack(examples)[:0]

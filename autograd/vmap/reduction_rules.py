@@ -5,6 +5,7 @@ Found by `batched_call` through the registry in `batching_rules`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import ops
@@ -23,23 +24,17 @@ def _reduction(op_call: BatchedOpCall) -> Any:
     return call(op_call.op, (a,), (up(range(rank) if axes is None else axes), keepdim, *rest))
 
 
-@batching_rule("prod")
-def _product(op_call: BatchedOpCall) -> Any:
-    """The op takes one dimension or all of them; all dimensions of an example are flattened to one."""
+@batching_rule("prod", "argmax", "argmin")
+def _of_one_or_all(op_call: BatchedOpCall) -> Any:
+    """The ops take one dimension or all of them; all dimensions of an example are flattened to one."""
     (a,), (rank,) = op_call.operands, op_call.ranks
     axes, keepdim = op_call.params
+    of_several = op_call.op.name == "prod"
     if axes is not None and rank:
-        return call(op_call.op, (a,), (up(axes), keepdim))
-    out = call(op_call.op, (ops.reshape(a, (op_call.size, _count(a))),), ((1,), False))
+        return call(op_call.op, (a,), (up(axes) if of_several else axes + 1, keepdim))
+    flat = ops.reshape(a, (op_call.size, math.prod(a.shape[1:])))
+    out = call(op_call.op, (flat,), ((1,) if of_several else 1, False))
     return ops.reshape(out, (op_call.size, *(1,) * (rank or 0))) if keepdim else out
-
-
-def _count(a: Any) -> int:
-    """Return the number of elements of one example."""
-    count = 1
-    for extent in a.shape[1:]:
-        count *= extent
-    return count
 
 
 @batching_rule("cumsum", "softmax", "log_softmax", "argsort")
@@ -56,13 +51,3 @@ def _extreme_and_place(op_call: BatchedOpCall) -> Any:
     (a,), (rank,) = op_call.operands, op_call.ranks
     axis, keepdim = op_call.params
     return call(op_call.op, (a if rank else ops.unsqueeze(a, 1),), (axis + 1, keepdim if rank else False))
-
-
-@batching_rule("argmax", "argmin")
-def _place(op_call: BatchedOpCall) -> Any:
-    (a,), (rank,) = op_call.operands, op_call.ranks
-    axis, keepdim = op_call.params
-    if axis is not None and rank:
-        return call(op_call.op, (a,), (axis + 1, keepdim))
-    out = call(op_call.op, (ops.reshape(a, (op_call.size, _count(a))),), (1, False))
-    return ops.reshape(out, (op_call.size, *(1,) * (rank or 0))) if keepdim else out

@@ -18,7 +18,7 @@ from .. import ops
 from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched, without_closed_levels
 from ..core.modes import state
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
-from ..dispatch.creation import drawn_alike
+from ..dispatch.random_numbers import drawn_alike
 from ..registry.define_op import axis_of
 from ..tensor.tensor import Tensor
 from . import along, batched

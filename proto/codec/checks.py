@@ -6,7 +6,8 @@ tuples and nothing else."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NoReturn, TypeVar
+from types import FunctionType
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import msgpack
 
@@ -87,10 +88,17 @@ def texts(value: Any, what: str) -> tuple[str, ...]:
     return tuple([text(item, what) for item in sequence(value, what)])
 
 
-def one_of(value: Any, allowed: Iterable[str], what: str) -> str:
+def one_of(value: Any, what: str, allowed: Iterable[str]) -> str:
     """Return a str that is one of `allowed`."""
     if type(value) is not str or value not in allowed:
         raise ProtocolError(f"the {what} is not one of {', '.join(sorted(allowed))} but {shown(value)}")
+    return value
+
+
+def seconds(value: Any, what: str) -> float:
+    """Return a finite float of 0 or more."""
+    if type(value) is not float or not 0.0 <= value < float("inf"):
+        raise ProtocolError(f"the {what} are {shown(value)}, no time of 0 or more")
     return value
 
 
@@ -98,3 +106,43 @@ def shown(value: Any) -> str:
     """Return a short description of foreign data for a message."""
     described = repr(value) if not isinstance(value, tuple | list | dict | str | bytes) else repr(value)[:60]  # pyright: ignore[reportUnknownArgumentType]
     return f"{type(value).__name__} {described}"  # pyright: ignore[reportUnknownArgumentType]
+
+
+# ---- readers: checks with their names, put together ----------------------------------------------------------------
+
+Read: TypeAlias = Callable[[Any], Any]
+"""Returns a part, checked."""
+
+
+def of(check: Callable[..., Any], what: str, *limits: Any) -> Read:
+    """Return the reader that is a check of this file, with the name of the part and the limits of the check.
+
+    It is a copy of the check that has these as defaults, so that a part costs one call.
+    """
+    given: Any = check
+    defaults = (what, *limits, *(given.__defaults__ or ())[len(limits) :])
+    return FunctionType(given.__code__, given.__globals__, given.__name__, defaults, given.__closure__)
+
+
+def opaque(value: Any) -> Any:
+    """Return a part that is checked elsewhere, or not at all."""
+    return value
+
+
+def row(what: str, *reads: Read, make: Read = tuple) -> Read:
+    """Return the reader of a tuple whose elements have these readers; it gives what `make` makes of them."""
+    count = len(reads)
+
+    def read(value: Any) -> Any:
+        return make([one(part) for one, part in zip(reads, fields(value, count, what))])  # noqa: B905 - of one length
+
+    return read
+
+
+def many(what: str, one: Read) -> Read:
+    """Return the reader of a sequence whose elements have one reader."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        return value if value == () else tuple([one(part) for part in sequence(value, what)])
+
+    return read

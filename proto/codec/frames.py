@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -157,16 +157,24 @@ class FrameDecoder:
 
     def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         """Refuse frames whose header, lengths and buffers together are larger than `max_frame_bytes`."""
-        self._max_frame_bytes = max_frame_bytes
         self._frames: deque[Frame] = deque()
         self._error: ProtocolError | None = None
-        self._begin()
+        self._parts = self._read_frames(max_frame_bytes)
+        self._missing = next(self._parts)
+        """The memory for the rest of the part that is being read."""
 
     def feed(self, data: Any) -> None:
         """Take the next bytes of the stream; they are copied, so the caller may reuse the memory."""
         view = memoryview(data).cast("B")
         while view and self._error is None:
-            view = view[self._fill(view) :]
+            taken = min(view.nbytes, self._missing.nbytes)
+            self._missing[:taken] = view[:taken]
+            self._missing, view = self._missing[taken:], view[taken:]
+            try:
+                while not self._missing:
+                    self._missing = next(self._parts)
+            except ProtocolError as error:
+                self._error = error
 
     def next_frame(self) -> Frame | NeedData:
         """Return the next frame, or NEED_DATA.
@@ -180,69 +188,38 @@ class FrameDecoder:
             raise self._error
         return NEED_DATA
 
-    def _begin(self) -> None:
-        self._head = bytearray()
-        self._head_bytes = _PREFIX.size
-        self._on_head: Callable[[], None] = self._read_prefix
-        self._body: memoryview | None = None
-        self._filled = 0
-        self._header_bytes = self._count = 0
-        self._lengths: tuple[int, ...] = ()
+    def _read_frames(self, max_frame_bytes: int) -> Iterator[memoryview]:
+        """Yield memory for each part of each frame, to be filled before the next one. Pages for which no byte has
+        arrived are reserved, not used."""
+        while True:
+            prefix = _memory(_PREFIX.size)
+            yield prefix
+            header_bytes, count = _parse_prefix(prefix)
+            packed = _memory(8 * count)
+            yield packed
+            lengths = struct.unpack(f"<{count}Q", packed)
+            _check_sizes(header_bytes, lengths, max_frame_bytes)
+            head = _memory(header_bytes)
+            yield head
+            header = unpack(head, "header of the frame")
+            start = position = _PREFIX.size + 8 * count + header_bytes
+            spans: list[tuple[int, int]] = []
+            for length in lengths:
+                position += -position % ALIGNMENT
+                spans.append((position - start, position - start + length))
+                position += length
+            body = _memory(position - start)
+            yield body
+            buffers = body.toreadonly()
+            self._frames.append(Frame(header, tuple([buffers[begin:end] for begin, end in spans])))
+            del body, buffers  # else a large frame would live until the next one
 
-    def _fill(self, view: memoryview) -> int:
-        """Copy bytes to the head or the buffers; return how many."""
-        if self._body is not None:
-            taken = min(view.nbytes, self._body.nbytes - self._filled)
-            self._body[self._filled : self._filled + taken] = view[:taken]
-            self._filled += taken
-            if self._filled == self._body.nbytes:
-                self._finish()
-            return taken
-        taken = min(view.nbytes, self._head_bytes - len(self._head))
-        self._head += view[:taken]
-        if len(self._head) == self._head_bytes:
-            try:
-                self._on_head()
-            except ProtocolError as error:
-                self._error = error
-        return taken
 
-    def _read_prefix(self) -> None:
-        self._header_bytes, self._count = _parse_prefix(self._head)
-        self._head_bytes += 8 * self._count
-        self._on_head = self._read_lengths
-        if not self._count:
-            self._read_lengths()
-
-    def _read_lengths(self) -> None:
-        self._lengths = struct.unpack_from(f"<{self._count}Q", self._head, _PREFIX.size)
-        _check_sizes(self._header_bytes, self._lengths, self._max_frame_bytes)
-        self._head_bytes += self._header_bytes
-        self._on_head = self._read_header
-
-    def _read_header(self) -> None:
-        """Allocate the buffers. Pages for which no byte has arrived are reserved, not used."""
-        self._header = unpack(memoryview(self._head)[self._head_bytes - self._header_bytes :], "header of the frame")
-        start = self._head_bytes
-        position = start
-        spans: list[tuple[int, int]] = []
-        for length in self._lengths:
-            position += -position % ALIGNMENT
-            spans.append((position - start, position - start + length))
-            position += length
-        self._spans = spans
-        try:
-            self._body = memoryview(np.empty(position - start, np.uint8).data)
-        except MemoryError as error:
-            raise ProtocolError(f"there is no memory for a frame of {position} bytes") from error
-        if position == start:
-            self._finish()
-
-    def _finish(self) -> None:
-        assert self._body is not None
-        body = self._body.toreadonly()
-        self._frames.append(Frame(self._header, tuple([body[start:stop] for start, stop in self._spans])))
-        self._begin()
+def _memory(nbytes: int) -> memoryview:
+    try:
+        return memoryview(np.empty(nbytes, np.uint8).data)
+    except MemoryError as error:
+        raise ProtocolError(f"there is no memory for {nbytes} bytes of a frame") from error
 
 
 def _parse_prefix(data: bytes | bytearray | memoryview) -> tuple[int, int]:

@@ -73,7 +73,8 @@ def _check_order(graph: Graph) -> None:
     """Check that each node reads only what stands before it, and that what is kept exists."""
     known = len(graph.externals)
     for index, node in enumerate(graph.nodes):
-        if node.near >= known or (node.inputs and max(node.inputs) >= known):
+        inputs = node.inputs
+        if node.near >= known or (inputs and max(inputs) >= known):
             late = [i for i in (*node.inputs, node.near) if i >= known]
             raise ProtocolError(f"node {index} ({node.fn}) reads value {late[0]}, which does not exist before it")
         known += len(node.outputs)

@@ -14,8 +14,26 @@ from raygrad.errors import ProtocolError
 
 from ..ir.graph import Graph
 from ..ir.nodes import UNDEFINED
-from ..ir.program import Call, Failure, Learned, Pinned, Program, Record, Step, Timing, Warned
-from .checks import all_ints, fields, flag, integer, integers, octets, one_of, sequence, shown, text, texts
+from ..ir.program import Call, CapturedWarning, Failure, FunctionObservation, Pinned, Program, Record, Step, Timing
+from .checks import (
+    Read,
+    all_ints,
+    fields,
+    flag,
+    integer,
+    integers,
+    many,
+    octets,
+    of,
+    one_of,
+    opaque,
+    row,
+    seconds,
+    sequence,
+    shown,
+    text,
+    texts,
+)
 from .frames import Frame, decode_frame, encode_frame
 from .graphs import decode_graph, encode_graph
 from .nodes import MAX_NODES, MAX_VALUES, node_fields, nodes_of
@@ -123,16 +141,24 @@ def _read_program(body: Any, buffers: tuple[memoryview, ...]) -> Program:
     slots, specs, externals, imports, unpins, _, exports, pins, results, open_base = parts
     slots = integer(slots, "number of slots", 0, MAX_VALUES)
     specs = specs_of(specs)
+    unpin = row(
+        "unpin", of(integer, "value id of an unpin", 0), of(integer, "slot of an unpin", 0, slots), of(flag, "last")
+    )
+
+    def pairs(raw: Any, what: str, slot_first: bool) -> tuple[tuple[int, int], ...]:
+        reads = of(integer, f"id in {what}", 0), of(integer, f"slot in {what}", 0, slots)
+        return many(what, row(what, *(reads[::-1] if slot_first else reads)))(raw)
+
     return Program(
         slots,
         specs,
-        _id_slot_pairs(externals, "externals", slots),
-        tuple([integers(group, "slots of an import", -1, slots) for group in sequence(imports, "imports")]),
-        tuple([_unpin(raw, slots) for raw in sequence(unpins, "unpins")]),
+        pairs(externals, "externals", False),
+        many("imports", of(integers, "slots of an import", -1, slots))(imports),
+        many("unpins", unpin)(unpins),
         _steps(nodes, places, slots, len(specs)),
-        tuple([integers(group, "slots of an export", 0, slots) for group in sequence(exports, "exports")]),
-        _slot_id_pairs(pins, "pins", slots),
-        _slot_id_pairs(results, "results", slots),
+        many("exports", of(integers, "slots of an export", 0, slots))(exports),
+        pairs(pins, "pins", True),
+        pairs(results, "results", True),
         integer(open_base, "base of the open values", -1, MAX_VALUES),
     )
 
@@ -186,44 +212,33 @@ def _step(node: Any, raw: Any, position: int, slots: int) -> Step:
     )
 
 
-def _unpin(raw: Any, slots: int) -> tuple[int, int, bool]:
-    value, slot, last = fields(raw, 3, "unpin")
-    return integer(value, "value id of an unpin", 0), integer(slot, "slot of an unpin", 0, slots), flag(last, "last")
-
-
-def _id_slot_pairs(raw: Any, what: str, slots: int) -> tuple[tuple[int, int], ...]:
-    pairs = [fields(pair, 2, what) for pair in sequence(raw, what)]
-    return tuple([(integer(i, f"id in {what}", 0), integer(slot, f"slot in {what}", 0, slots)) for i, slot in pairs])
-
-
-def _slot_id_pairs(raw: Any, what: str, slots: int) -> tuple[tuple[int, int], ...]:
-    pairs = [fields(pair, 2, what) for pair in sequence(raw, what)]
-    return tuple([(integer(slot, f"slot in {what}", 0, slots), integer(i, f"id in {what}", 0)) for slot, i in pairs])
-
-
 # ---- call ----------------------------------------------------------------------------------------------------------
 
 
 def _write_call(call: Call) -> _Body:
     tree, buffers = write_values(call.externals)
-    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.beside, call.limits), buffers
+    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.headroom, call.limits), buffers
+
+
+_CALL: Final = row(
+    "call",
+    of(integer, "run"),
+    of(integer, "segment"),
+    of(integer, "attempt"),
+    of(octets, "hash of the program"),
+    opaque,
+    many(
+        "unpinned values",
+        row("unpinned value", of(integer, "run of a pinned value"), of(integer, "value id", 0), make=Pinned._make),
+    ),
+    many("rooms beside", row("room beside", of(text, "memory"), of(integer, "room beside", -1))),
+    many("limits of memories", row("limit of a memory", of(text, "memory"), of(integer, "limit of a memory", 1))),
+)
 
 
 def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
-    run, segment, attempt, program, tree, unpin, beside, limits = fields(body, len(Call._fields), "call")
-    unpinned = [fields(pair, 2, "unpinned value") for pair in sequence(unpin, "unpinned values")]
-    pairs = [fields(pair, 2, "room beside") for pair in sequence(beside, "rooms beside")]
-    sizes = [fields(pair, 2, "limit of a memory") for pair in sequence(limits, "limits of memories")]
-    return Call(
-        integer(run, "run"),
-        integer(segment, "segment"),
-        integer(attempt, "attempt"),
-        octets(program, "hash of the program"),
-        tuple(read_values(tree, buffers)),
-        tuple([Pinned(integer(r, "run of a pinned value"), integer(v, "value id", 0)) for r, v in unpinned]),
-        tuple([(text(d, "memory"), integer(room, "room beside", -1)) for d, room in pairs]),
-        tuple([(text(d, "memory"), integer(size, "limit of a memory", 1)) for d, size in sizes]),
-    )
+    run, segment, attempt, program, tree, unpin, headroom, limits = _CALL(body)
+    return Call(run, segment, attempt, program, tuple(read_values(tree, buffers)), unpin, headroom, limits)
 
 
 # ---- record --------------------------------------------------------------------------------------------------------
@@ -234,7 +249,7 @@ def _write_record(record: Record) -> _Body:
     exception."""
     values: list[Any] = [value for _, value in record.results]
     values += [value for *_, value in record.emits]
-    values += [entry.outputs for entry in record.learned]
+    values += [entry.outputs for entry in record.observations]
     values += [entry.warning for entry in record.warned]
     failure = record.failure
     if failure is not None:
@@ -243,7 +258,7 @@ def _write_record(record: Record) -> _Body:
     body = record._replace(
         results=tuple([value for value, _ in record.results]),
         emits=tuple([tuple(emit[:3]) for emit in record.emits]),
-        learned=tuple([(entry.index, *entry[2:]) for entry in record.learned]),
+        observations=tuple([(entry.index, *entry[2:]) for entry in record.observations]),
         failure=None if failure is None else failure._replace(exception=None),
         warned=tuple([tuple(entry[:-1]) for entry in record.warned]),
     )
@@ -251,134 +266,138 @@ def _write_record(record: Record) -> _Body:
 
 
 def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
-    *parts, tree = fields(body, len(Record._fields) + 1, "record")
-    run, segment, attempt, worker, pid, seconds, status, exports, results, sizes = parts[:10]
-    learned, undefined, emits, hooks, failure, warned, timing, peaks = parts[10:]
-    results = integers(results, "values of the results", 0)
-    emits, learned = sequence(emits, "emits"), sequence(learned, "what was learned")
-    warned = sequence(warned, "warnings")
+    *head, results, sizes, observations, undefined, emits, hooks, failure, warned, timing, peaks, tree = _RECORD(body)
     values = read_values(tree, buffers)
-    first_emitted = len(results)
-    first_learned = first_emitted + len(emits)
-    first_warned = first_learned + len(learned)
-    end = first_warned + len(warned)
-    if len(values) != end + (failure is not None):
+    emitted = len(results)
+    observed = emitted + len(emits)
+    issued = observed + len(observations)
+    if len(values) != issued + len(warned) + (failure is not None):
         raise ProtocolError(f"it holds {len(values)} values, which is not what its other fields speak of")
-    return Record(
-        integer(run, "run"),
-        integer(segment, "segment"),
-        integer(attempt, "attempt"),
-        text(worker, "worker"),
-        integer(pid, "process id"),
-        _seconds(seconds, "seconds"),
-        one_of(status, RECORD_STATUS, "status"),
-        _pairs(exports, "sizes of the exports", 0),
-        tuple(zip(results, values, strict=False)),
-        _pairs(sizes, "sizes of values", -1),
-        tuple(map(_learned, learned, values[first_learned:first_warned])),
-        tuple([_undefined(raw) for raw in sequence(undefined, "undefined outputs")]),
-        tuple(map(_emit, emits, values[first_emitted:first_learned])),
-        integers(hooks, "nodes of the hooks", 0),
-        None if failure is None else _failure(failure, values[-1]),
-        tuple(map(_warned, warned, values[first_warned:end])),
-        _timing(timing),
-        tuple([_peak(raw) for raw in sequence(peaks, "most bytes")]),
+    return Record._make(
+        [
+            *head,
+            tuple(zip(results, values, strict=False)),
+            sizes,
+            tuple(map(_observation, observations, values[observed:])),
+            undefined,
+            tuple(map(_emit, emits, values[emitted:])),
+            hooks,
+            failure and failure._replace(exception=values[-1]),
+            tuple(map(_warning, warned, values[issued:])),
+            timing,
+            peaks,
+        ]
     )
 
 
-def _peak(raw: Any) -> tuple[str, int]:
-    device, size = fields(raw, 2, "most bytes of a memory")
-    return text(device, "memory"), integer(size, "most bytes", 0)
+def _emit(entry: tuple[int, int, str], value: Any) -> tuple[int, int, str, Any]:
+    return (*entry, value)
 
 
-def _seconds(raw: Any, what: str) -> float:
-    if type(raw) is not float or not 0.0 <= raw < float("inf"):
-        raise ProtocolError(f"the {what} are {shown(raw)}, no time of 0 or more")
-    return raw
+def _warning(entry: tuple[Any, ...], warning: Any) -> CapturedWarning:
+    return CapturedWarning._make((*entry, warning))
 
 
-def _timing(raw: Any) -> Timing:
-    began, inputs, steps, outputs, nodes, waited = fields(raw, len(Timing._fields), "timing")
-    entries = [fields(entry, 3, "time of a node") for entry in sequence(nodes, "times of nodes")]
-    return Timing(
-        _seconds(began, "seconds at which it began"),
-        _seconds(inputs, "seconds for inputs"),
-        _seconds(steps, "seconds for steps"),
-        _seconds(outputs, "seconds for outputs"),
-        tuple(
-            [
-                (
-                    integer(index, "node index of a time", 0),
-                    _seconds(start, "start of a node"),
-                    _seconds(took, "seconds of a node"),
-                )
-                for index, start, took in entries
-            ]
-        ),
-        _seconds(waited, "seconds of waiting"),
-    )
-
-
-def _pairs(raw: Any, what: str, low: int) -> tuple[tuple[int, int], ...]:
-    pairs = [fields(pair, 2, what) for pair in sequence(raw, what)]
-    return tuple([(integer(a, what, 0), integer(b, what, low)) for a, b in pairs])
-
-
-def _learned(raw: Any, outputs: Any) -> Learned:
-    index, saved_inputs, saved_outputs = fields(raw, len(Learned._fields) - 1, "what was learned")
+def _observation(entry: tuple[Any, ...], outputs: Any) -> FunctionObservation:
     for output in sequence(outputs, "learned outputs"):
         text((sequence(output, "learned output") or (None,))[0], "kind of a learned output")
-    return Learned(
-        integer(index, "node index of what was learned", 0),
-        outputs,
-        integers(saved_inputs, "saved inputs", 0),
-        integers(saved_outputs, "saved outputs", 0),
-    )
+    index, saved_inputs, saved_outputs = entry
+    return FunctionObservation(index, outputs, saved_inputs, saved_outputs)
 
 
-def _undefined(raw: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    index, outputs, requiring = fields(raw, 3, "undefined outputs of a vjp")
-    return (
-        integer(index, "node index of a vjp", 0),
-        integers(outputs, "undefined outputs", 0),
-        integers(requiring, "outputs that require grad"),
-    )
+def _pairs(what: str, low: int) -> Read:
+    return many(what, row(what, of(integer, what, 0), of(integer, what, low)))
 
 
-def _emit(raw: Any, value: Any) -> tuple[int, int, str, Any]:
-    index, ordinal, name = fields(raw, 3, "emit")
-    return (
-        integer(index, "node index of an emit", 0),
-        integer(ordinal, "ordinal of an emit", 0),
-        text(name, "name"),
-        value,
-    )
+_TIMING: Final = row(
+    "timing",
+    of(seconds, "seconds at which it began"),
+    of(seconds, "seconds for inputs"),
+    of(seconds, "seconds for steps"),
+    of(seconds, "seconds for outputs"),
+    many(
+        "times of nodes",
+        row(
+            "time of a node",
+            of(integer, "node index of a time", 0),
+            of(seconds, "start of a node"),
+            of(seconds, "seconds of a node"),
+        ),
+    ),
+    of(seconds, "seconds of waiting"),
+    make=Timing._make,
+)
+
+_FAILURE: Final = row(
+    "failure",
+    of(integer, "node index of a failure", -1),
+    of(text, "node of a failure"),
+    of(texts, "shapes of a failure"),
+    of(text, "traceback"),
+    opaque,
+    of(text, "type of an exception"),
+    of(text, "message of an exception"),
+    make=Failure._make,
+)
 
 
-def _failure(raw: Any, exception: Any) -> Failure:
-    index, node, shapes, trace, _, kind, message = fields(raw, len(Failure._fields), "failure")
-    return Failure(
-        integer(index, "node index of a failure", -1),
-        text(node, "node of a failure"),
-        texts(shapes, "shapes of a failure"),
-        text(trace, "traceback"),
-        exception,
-        text(kind, "type of an exception"),
-        text(message, "message of an exception"),
-    )
+def _failure(raw: Any) -> Failure | None:
+    return None if raw is None else _FAILURE(raw)
 
 
-def _warned(raw: Any, warning: Any) -> Warned:
-    index, category, message, filename, line, module = fields(raw, len(Warned._fields) - 1, "warning")
-    return Warned(
-        integer(index, "node index of a warning", 0),
-        text(category, "category of a warning"),
-        text(message, "message of a warning"),
-        text(filename, "file of a warning"),
-        integer(line, "line of a warning", 0),
-        text(module, "module of a warning"),
-        warning,
-    )
+_RECORD: Final = row(
+    "record",
+    of(integer, "run"),
+    of(integer, "segment"),
+    of(integer, "attempt"),
+    of(text, "worker"),
+    of(integer, "process id"),
+    of(seconds, "seconds"),
+    of(one_of, "status", RECORD_STATUS),
+    _pairs("sizes of the exports", 0),
+    of(integers, "values of the results", 0),
+    _pairs("sizes of values", -1),
+    many(
+        "what was learned",
+        row(
+            "what was learned",
+            of(integer, "node index of what was learned", 0),
+            of(integers, "saved inputs", 0),
+            of(integers, "saved outputs", 0),
+        ),
+    ),
+    many(
+        "undefined outputs",
+        row(
+            "undefined outputs of a vjp",
+            of(integer, "node index of a vjp", 0),
+            of(integers, "undefined outputs", 0),
+            of(integers, "outputs that require grad"),
+        ),
+    ),
+    many(
+        "emits",
+        row("emit", of(integer, "node index of an emit", 0), of(integer, "ordinal of an emit", 0), of(text, "name")),
+    ),
+    of(integers, "nodes of the hooks", 0),
+    _failure,
+    many(
+        "warnings",
+        row(
+            "warning",
+            of(integer, "node index of a warning", 0),
+            of(text, "category of a warning"),
+            of(text, "message of a warning"),
+            of(text, "file of a warning"),
+            of(integer, "line of a warning", 0),
+            of(text, "module of a warning"),
+        ),
+    ),
+    _TIMING,
+    many("most bytes", row("most bytes of a memory", of(text, "memory"), of(integer, "most bytes", 0))),
+    opaque,
+)
+"""The fields of a record, without what its values hold, and these values."""
 
 
 # ---- the set of messages -------------------------------------------------------------------------------------------

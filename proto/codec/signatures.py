@@ -3,9 +3,9 @@
 `nodes` writes the signature that a Function is expected to have; workers report the one that a run showed.
 
 In a node: (outputs, saved inputs, saved outputs, 1 if a tuple, 1 if it saves). An output is ("array", shape, dtype, 1
-if differentiable, twin, origin, device), ("object",) or ("fixed", pickled). In a record (`Learned.outputs`) an output
-is (kind, body), where the body of an array ends with its layout. The two marks follow, then other facts of the run, as
-(name, value)."""
+if differentiable, twin, origin, device), ("object",) or ("fixed", pickled). In a record (`FunctionObservation.outputs`)
+an output is (kind, body), where the body of an array ends with its layout. The two marks follow, then other facts of
+the run, as (name, value)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class FunctionRun(NamedTuple):
 def told_outputs(
     signature: ObservedSignature, layouts: Sequence[Any], facts: Sequence[tuple[str, Any]]
 ) -> tuple[tuple[str, Any], ...]:
-    """Return `Learned.outputs` of a run: its signature, the layout of each array, and other facts."""
+    """Return `FunctionObservation.outputs` of a run: its signature, the layout of each array, and other facts."""
     reported: list[tuple[str, Any]] = []
     for output, layout in zip(signature.outputs, layouts, strict=True):
         kind, *body = _output_fields(output)
@@ -134,31 +134,16 @@ def told_outputs(
 def read_function_run(
     reported: Sequence[tuple[str, Any]], saved_inputs: Sequence[int], saved_outputs: Sequence[int]
 ) -> FunctionRun:
-    """Return a run from the fields of its `Learned`; the inverse of `told_outputs`."""
+    """Return a run from the fields of its `FunctionObservation`; the inverse of `told_outputs`."""
     outputs: list[ObservedOutput] = []
     layouts: list[Any] = []
     described = [(kind, body) for kind, body in reported if kind in (ARRAY, OBJECT, FIXED)]
     for kind, body in described:
-        layout = None
-        if kind == OBJECT:
-            outputs.append(ObservedObject())
-        elif kind == FIXED:
-            outputs.append(ObservedFixed(bytes(body.data)))
-        else:
-            shape, dtype, differentiable, twin, origin, device, layout = body
-            made = ObservedArray(tuple(shape), dtype, bool(differentiable), int(twin), _origin(origin), device)
-            outputs.append(made)
-        layouts.append(None if layout is None else (tuple(layout[0]), tuple(layout[1])))
+        *own, layout = body if kind == ARRAY else (None,) if body is None else (bytes(body.data), None)
+        outputs.append(_output_of((kind, *own), "of a run"))
+        layouts.append(layout)
     facts = dict(reported[len(described) :])
     signature = ObservedSignature(
         tuple(outputs), tuple(saved_inputs), tuple(saved_outputs), bool(facts[TUPLE]), bool(facts[SAVES])
     )
     return FunctionRun(signature, tuple(layouts), facts)
-
-
-def _origin(reported: Sequence[Any]) -> Origin:
-    """Return the origin of an output in a record, of tuples only."""
-    if len(reported) < 3 or not reported[2]:
-        return (*reported[:2], ()) if len(reported) == 3 else tuple(reported)
-    order, parts, offset, strides = reported[2]
-    return (*reported[:2], (tuple(order), int(parts), int(offset), tuple(strides)))

@@ -40,7 +40,7 @@ def spec_of(raw: Any) -> Spec:
         ProtocolError: they are none of a spec.
     """
     kind, shape, dtype, device, layout = fields(raw, _FIELDS, "spec")
-    return _READ[one_of(kind, _READ, "kind of a spec")](
+    return _READ[one_of(kind, "kind of a spec", _READ)](
         integers(shape, "shape of a spec", -1), text(dtype, "dtype of a spec"), text(device, "device of a spec"), layout
     )
 

@@ -34,12 +34,13 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def distinct(kind: _Kind) -> _Kind:
-    """Return the class `kind`, whose nodes are equal to nodes of the same class only; plain tuples ignore the class."""
+    """Return the class `kind`, whose nodes are equal to nodes of the same class only; plain tuples ignore the class.
+    So are those of classes derived from it."""
 
     base: Any = tuple
 
     def equal(self: Any, other: object) -> bool:
-        return type(other) is kind and base.__eq__(self, other)
+        return type(other) is type(self) and base.__eq__(self, other)
 
     def unequal(self: Any, other: object) -> bool:
         return not equal(self, other)

@@ -14,34 +14,79 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from .function_nodes import Casting as Casting
-from .function_nodes import FunctionCall as FunctionCall
-from .function_nodes import FunctionVjp as FunctionVjp
-from .function_nodes import HookCall as HookCall
-from .function_nodes import LeafGrads as LeafGrads
-from .function_nodes import ObservedGradients as ObservedGradients
-from .node_base import ROLE_EMIT as ROLE_EMIT
-from .node_base import ROLE_FUNCTION as ROLE_FUNCTION
-from .node_base import ROLE_HOOK as ROLE_HOOK
-from .node_base import ROLE_MEMORY as ROLE_MEMORY
-from .node_base import ROLE_OP as ROLE_OP
-from .node_base import ROLE_SUM as ROLE_SUM
-from .node_base import TO_DEVICE as TO_DEVICE
-from .node_base import UNDEFINED as UNDEFINED
-from .node_base import UNPLACED as UNPLACED
-from .node_base import VJP as VJP
-from .node_base import Ids as Ids
-from .op_nodes import OpCall as OpCall
-from .op_nodes import OpVjp as OpVjp
-from .runtime_nodes import CheckDefined as CheckDefined
-from .runtime_nodes import CheckDigest as CheckDigest
-from .runtime_nodes import CheckNotNan as CheckNotNan
-from .runtime_nodes import ControlDependency as ControlDependency
-from .runtime_nodes import Digest as Digest
-from .runtime_nodes import Emit as Emit
-from .runtime_nodes import GradSum as GradSum
-from .runtime_nodes import Load as Load
-from .runtime_nodes import Spill as Spill
+from .function_nodes import (
+    Casting,
+    FunctionCall,
+    FunctionVjp,
+    HookCall,
+    LeafGrads,
+    ObservedGradients,
+)
+from .node_base import (
+    ROLE_EMIT,
+    ROLE_FUNCTION,
+    ROLE_HOOK,
+    ROLE_MEMORY,
+    ROLE_OP,
+    ROLE_SUM,
+    TO_DEVICE,
+    UNDEFINED,
+    UNPLACED,
+    VJP,
+    Ids,
+)
+from .op_nodes import (
+    OpCall,
+    OpVjp,
+)
+from .runtime_nodes import (
+    CheckDefined,
+    CheckDigest,
+    CheckNotNan,
+    ControlDependency,
+    Digest,
+    Emit,
+    GradSum,
+    Load,
+    Spill,
+)
+
+__all__ = [
+    "ROLE_EMIT",
+    "ROLE_FUNCTION",
+    "ROLE_HOOK",
+    "ROLE_MEMORY",
+    "ROLE_OP",
+    "ROLE_SUM",
+    "TO_DEVICE",
+    "UNDEFINED",
+    "UNPLACED",
+    "VJP",
+    "Casting",
+    "CheckDefined",
+    "CheckDigest",
+    "CheckNotNan",
+    "ControlDependency",
+    "Digest",
+    "Emit",
+    "FunctionCall",
+    "FunctionVjp",
+    "GradSum",
+    "HookCall",
+    "Ids",
+    "LeafGrads",
+    "Load",
+    "Node",
+    "ObservedGradients",
+    "OpCall",
+    "OpVjp",
+    "Spill",
+    "Vjp",
+    "moves",
+    "placed",
+    "reruns",
+    "transforms_of",
+]
 
 Node: TypeAlias = (
     OpCall

@@ -79,7 +79,7 @@ class Call(NamedTuple):
     """One per `Program.externals`: a `Pinned`, an `Item`, or the value itself (array, or any constant)."""
     unpin: tuple[Pinned, ...] = ()
     """Pinned values that the worker releases."""
-    beside: tuple[tuple[str, int], ...] = ()
+    headroom: tuple[tuple[str, int], ...] = ()
     """Headroom for other values: per limited memory ("cpu", "cuda:0"), the bytes of values of other runs that may stay
     there during the call; -1 for any. Values beyond that are spilled. The record reports the peak."""
     limits: tuple[tuple[str, int], ...] = ()
@@ -100,7 +100,7 @@ class Failure(NamedTuple):
     message: str
 
 
-class Learned(NamedTuple):
+class FunctionObservation(NamedTuple):
     """The observed signature of a user Function (H3), of a step that had no expected one, or did not match it."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -112,7 +112,7 @@ class Learned(NamedTuple):
     saved_outputs: tuple[int, ...]
 
 
-class Warned(NamedTuple):
+class CapturedWarning(NamedTuple):
     """A warning that user code issued while a step ran; one per text and source line."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -168,7 +168,7 @@ class Record(NamedTuple):
     """(value id, value) of small kept results; undefined is None."""
     sizes: tuple[tuple[int, int], ...]
     """(value id, bytes) of every value that an open-ended node made (H3); -1 bytes when it is undefined."""
-    learned: tuple[Any, ...]
+    observations: tuple[FunctionObservation, ...]
     undefined: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
     """Per vjp of a user Function that differs from its node: (node index, undefined outputs, outputs that require grad)
     (H5, H7). An output i whose derivative user code refuses (`once_differentiable`) is ~i among the last."""
@@ -177,7 +177,7 @@ class Record(NamedTuple):
     hooks: tuple[int, ...]
     """Node indices of the hooks that fired here."""
     failure: Failure | None = None
-    warned: tuple[Warned, ...] = ()
+    warned: tuple[CapturedWarning, ...] = ()
     """Warnings of user code, if the worker is a process of its own; the client's process issues them directly."""
     timing: Timing = Timing()
     peaks: tuple[tuple[str, int], ...] = ()

@@ -9,36 +9,37 @@ from typing import NamedTuple
 
 from .node_base import ROLE_EMIT, ROLE_MEMORY, ROLE_SUM, Ids, distinct
 
+
+@distinct
+class PlainNode(NamedTuple):
+    """The base of kinds that have no fields of their own."""
+
+    inputs: Ids
+    outputs: Ids
+    pin: int
+    near: int
+
+    depth = 0
+
+
 # ---- gradients, checks and order -----------------------------------------------------------------------------------
 
 
-@distinct
-class GradSum(NamedTuple):
+class GradSum(PlainNode):
     """The sum of two gradients, either of which may be undefined (H5, H19)."""
 
-    inputs: Ids
-    outputs: Ids
-    pin: int
-    near: int
-
+    __slots__ = ()
     role = ROLE_SUM
     fn = "sum"
-    depth = 0
 
 
-@distinct
-class CheckDefined(NamedTuple):
+class CheckDefined(PlainNode):
     """The identity on its input, which has to be defined: else the run fails, since the client recorded by earlier
     runs in which it was."""
 
-    inputs: Ids
-    outputs: Ids
-    pin: int
-    near: int
-
+    __slots__ = ()
     role = ROLE_SUM
     fn = "defined"
-    depth = 0
 
 
 @distinct
@@ -57,32 +58,20 @@ class CheckNotNan(NamedTuple):
     depth = 0
 
 
-@distinct
-class ControlDependency(NamedTuple):
+class ControlDependency(PlainNode):
     """The first input, after the others have been made."""
 
-    inputs: Ids
-    outputs: Ids
-    pin: int
-    near: int
-
+    __slots__ = ()
     role = ROLE_SUM
     fn = "after"
-    depth = 0
 
 
-@distinct
-class Digest(NamedTuple):
+class Digest(PlainNode):
     """A hash of the bits of all its inputs."""
 
-    inputs: Ids
-    outputs: Ids
-    pin: int
-    near: int
-
+    __slots__ = ()
     role = ROLE_SUM
     fn = "digest"
-    depth = 0
 
 
 @distinct
@@ -104,45 +93,27 @@ class CheckDigest(NamedTuple):
 # ---- what leaves the graph -----------------------------------------------------------------------------------------
 
 
-@distinct
-class Emit(NamedTuple):
+class Emit(PlainNode):
     """An emit of the client's own code to the session's handlers (H20): reads a constant (name and object, pickled
     without its tensors), then those tensors. It makes nothing."""
 
-    inputs: Ids
-    outputs: Ids
-    pin: int
-    near: int
-
+    __slots__ = ()
     role = ROLE_EMIT
     fn = "emit"
-    depth = 0
 
 
-@distinct
-class Spill(NamedTuple):
+class Spill(PlainNode):
     """A write of a value to disk, on a worker with a memory limit; plans add it, recorders never do. It makes a
     placeholder for the value: an array without bytes."""
 
-    inputs: Ids
-    outputs: Ids
-    pin: int
-    near: int
-
+    __slots__ = ()
     role = ROLE_MEMORY
     fn = "spill"
-    depth = 0
 
 
-@distinct
-class Load(NamedTuple):
+class Load(PlainNode):
     """A read of a spilled value from disk: reads its placeholder, makes the value."""
 
-    inputs: Ids
-    outputs: Ids
-    pin: int
-    near: int
-
+    __slots__ = ()
     role = ROLE_MEMORY
     fn = "load"
-    depth = 0

@@ -15,7 +15,7 @@ from raygrad.proto.ir.nodes import Load, Spill, moves
 from raygrad.proto.ir.specs import ContextSpec, Spec
 
 from ..model.plan import Plan
-from ..placing.place import devices_of
+from ..placing.constraints import devices_of
 
 
 class DeviceTransfer(NamedTuple):

@@ -22,8 +22,8 @@ from ..memory.peak_memory import Peak, worker_peaks
 from ..model.costs import Costs
 from ..model.numerics_class import Numerics
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import PricedGraph, price_graph
-from ..placing.place import devices_needed, devices_of
+from ..model.priced_graph import PricedGraph
+from ..placing.constraints import able_workers, class_devices
 from ..segments.timetable import ScheduledSegment, segment_loads, timetable
 from .device_transfers import DeviceTransfer, device_transfers
 
@@ -117,7 +117,7 @@ def explain_plan(
 ) -> PlanFacts:
     """Return the facts about a plan. The arguments are those that the plan was made from; `staged` says whether workers
     are processes of their own."""
-    priced = price_graph(graph, costs)
+    priced = PricedGraph(graph, costs)
     times = timetable(plan.segments, segment_loads(plan.segments, priced), residency, costs, cluster)
     reasons = _reasons(priced, residency, cluster, plan)
     boundaries = _node_times(priced, costs, plan, times)
@@ -230,18 +230,14 @@ def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, pl
     """Return the reason for each node's placement; required placements come before chosen ones."""
     alone = len(cluster.workers) == 1
     together = len({segment.worker for segment in plan.segments}) == 1
-    only: dict[frozenset[str], bool] = {}
+    only = [not alone and len(able_workers(cluster, need - {"cpu"})) == 1 for need in class_devices(priced)]
     reasons: list[Reason] = []
     for index, node in enumerate(priced.graph.nodes):
-        need = _needed_devices(priced, node)
-        if need not in only:
-            able = sum(all(map(worker.serves, need)) for worker in cluster.workers)
-            only[need] = not alone and able == 1
         if node.pin >= 0:
             reasons.append(Reason.PINNED)
         elif node.near >= 0 and (priced.maker[node.near] >= 0 or residency[node.near] >= 0):
             reasons.append(Reason.NEAR)
-        elif only[need]:
+        elif only[priced.classes.number[index]]:
             reasons.append(Reason.DEVICE)
         elif alone:
             reasons.append(Reason.ONLY)
@@ -255,13 +251,6 @@ def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, pl
 def _count_reasons(reasons: Iterable[Reason]) -> tuple[tuple[Reason, int], ...]:
     counts = Counter(reasons)
     return tuple((reason, counts[reason]) for reason in Reason if counts[reason])
-
-
-def _needed_devices(priced: PricedGraph, node: Node) -> frozenset[str]:
-    """Return the devices that a node needs beside host memory."""
-    specs = priced.graph.specs
-    read = devices_of([specs[priced.spec[value]] for value in node.inputs if value >= 0])
-    return devices_needed(node, {*read}, {*devices_of([specs[one] for one in node.outputs])}) - {"cpu"}
 
 
 def _choice_reason(priced: PricedGraph, residency: Sequence[int], plan: Plan, node: Node, worker: int) -> Reason:

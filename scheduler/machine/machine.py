@@ -3,8 +3,7 @@
 `Machine.handle` is the only entry; it never waits, and equal events give equal commands. Answers to commands may come
 in any order.
 
-- *Dispatch ahead.* A segment is commanded as soon as everything that it reads has been commanded, not finished: the
-  driver passes references. Per worker segments are commanded in order of submission, `window` at a time (H13).
+- *Dispatch ahead.* A segment is commanded as soon as everything that it reads has been commanded (`dispatch`).
 - *Liveness.* An object is dropped, and a pinned value unpinned, as soon as the client does not hold it and no segment
   that is not final reads it.
 - *Failure.* A run fails once, at its first failure. Its running segments end by themselves (workers pass poison on, so
@@ -17,12 +16,12 @@ in any order.
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
 
 from raygrad.errors import InvariantViolation
 
 from ..model.plan import InStore, OnWorker
-from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue, RunSegment
+from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue
+from .dispatch import Dispatcher
 from .events import (
     Event,
     RunAbandoned,
@@ -53,6 +52,7 @@ class Machine:
         self.window = window
         self.state = State()
         self._liveness = Liveness(self.state)
+        self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._at = 0.0
 
     def handle(self, *events: Event) -> list[Command]:
@@ -79,33 +79,8 @@ class Machine:
                 case RunAbandoned():
                     self._abandoned(event)
             if self.state.stirred:
-                self._dispatch()
+                self.dispatcher.dispatch(event.at)
         return self._liveness.take()
-
-    @property
-    def saved_bytes(self) -> int:
-        """Bytes of contexts and residuals in the object store now."""
-        return self.state.saved_bytes
-
-    @property
-    def peak_saved_bytes(self) -> int:
-        """The most that `saved_bytes` has been."""
-        return self.state.peak_saved_bytes
-
-    @property
-    def exported_bytes(self) -> int:
-        """Bytes of all objects in the object store now, saved ones included."""
-        return self.state.exported_bytes
-
-    @property
-    def peak_exported_bytes(self) -> int:
-        """The most that `exported_bytes` has been."""
-        return self.state.peak_exported_bytes
-
-    @property
-    def late_results(self) -> int:
-        """Answers that came too late to count, and were dropped."""
-        return self.state.late_results
 
     # ---- a run comes in --------------------------------------------------------------------------------------------
 
@@ -158,83 +133,6 @@ class Machine:
                         if not earlier.finished:
                             run.waits_for.add(source)
         return trouble
-
-    # ---- dispatch --------------------------------------------------------------------------------------------------
-
-    def _dispatch(self) -> None:
-        """Command every segment that can be commanded, the earliest first.
-
-        Only workers for which something changed are looked at, so that this costs what it commands, not what there is.
-        """
-        heads: list[tuple[int, int, int]] = []
-        offered: set[int] = set()
-        for worker in self.state.stirred:
-            self._offer(worker, heads, offered)
-        self.state.stirred.clear()
-        while heads:
-            run, index, worker = heappop(heads)
-            offered.remove(worker)
-            self._start(self.state.queues[worker].popleft())
-            self._offer(worker, heads, offered)
-            for reader in self.state.awaited.pop((run, index), ()):
-                self._offer(reader, heads, offered)
-
-    def _offer(self, worker: int, heads: list[tuple[int, int, int]], offered: set[int]) -> None:
-        """Add the next segment of a worker to `heads` if it can be commanded now, else note what it waits for."""
-        if worker in offered:
-            return
-        head = self.head(worker)
-        if head is None or self.state.in_flight.get(worker, 0) >= self.window:
-            return
-        missing = self.missing(head)
-        if missing is None:
-            offered.add(worker)
-            heappush(heads, (head.run, head.index, worker))
-        else:
-            self.state.awaited.setdefault((missing.run, missing.index), []).append(worker)
-
-    def head(self, worker: int) -> LiveSegment | None:
-        """Return the next segment to be commanded on a worker."""
-        queue = self.state.queues[worker]
-        while queue and queue[0].state is not SegmentState.WAITING:
-            queue.popleft()
-        return queue[0] if queue else None
-
-    def missing(self, segment: LiveSegment) -> LiveSegment | None:
-        """Return a segment that makes something which this one reads and has not been commanded, if there is one.
-
-        The latest is looked at first: it is commanded last, so that few of many have to be waited for in turn.
-        """
-        runs, given = self.state.runs, segment.given
-        mates = runs[segment.run].segments
-        for source, _ in reversed(given.imports):
-            if not mates[source].dispatched:
-                return mates[source]
-        for source in reversed(given.after):
-            if not mates[source].dispatched:
-                return mates[source]
-        for source, value in reversed(given.reads):
-            maker = self._liveness.maker(runs[source].values[value])
-            if not maker.dispatched:
-                return maker
-        return None
-
-    def _start(self, segment: LiveSegment) -> None:
-        worker = segment.given.worker
-        for source, value_id in segment.given.reads:
-            value = self.state.runs[source].values[value_id]
-            if value.pinned_on not in (-1, worker):
-                self._liveness.make_object(value)
-        segment.move(Move.DISPATCHED, self._at)
-        segment.dispatched = True
-        self.state.in_flight[worker] = self.state.in_flight.get(worker, 0) + 1
-        self._liveness.commands.append(
-            RunSegment(run=segment.run, segment=segment.index, attempt=segment.attempt, worker=worker)
-        )
-        values = self.state.runs[segment.run].values
-        for value_id in segment.kept:
-            if value_id in values and values[value_id].wanted:
-                self._liveness.make_object(values[value_id])
 
     # ---- results ---------------------------------------------------------------------------------------------------
 

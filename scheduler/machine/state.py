@@ -169,9 +169,12 @@ class State:
     awaited: dict[tuple[int, int], list[int]] = field(default_factory=dict[tuple[int, int], list[int]])
     """Per (run, segment) not commanded yet, workers whose next segment waits for that."""
     late_results: int = 0
+    """Answers that came too late to count, and were dropped."""
     saved_bytes: int = 0
+    """Bytes of contexts and residuals in the object store now."""
     peak_saved_bytes: int = 0
     exported_bytes: int = 0
+    """Bytes of all objects in the object store now, saved ones included."""
     peak_exported_bytes: int = 0
 
     def account(self, size: int, *, saved: bool) -> None:

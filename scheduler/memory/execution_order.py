@@ -1,9 +1,9 @@
 """The order of each worker's nodes: the fastest of a few orders that keep the worker's memory limit.
 
 It runs after placement and moves no node to another worker. Orders under a limit come from list scheduling in virtual
-time (`_LimitedListScheduler`): of the nodes whose inputs have arrived, one that frees memory goes first, then the one
-that comes first in a base order, which is the least demanding of `min_memory_order`, program order and the order of
-placement. A node that needs more memory starts only if the remaining nodes can still be run within the limit
+time (`list_scheduling_under_limits`): of the nodes whose inputs have arrived, one that frees memory goes first, then
+the one that comes first in a base order, which is the least demanding of `min_memory_order`, program order and the
+order of placement. A node that needs more memory starts only if the remaining nodes can still be run within the limit
 (`AdmissionLedger`). So branches of one graph come out one forward, one backward in turn, without any notion of
 microbatches. If no base order fits, `spill_limits` adds spills and rematerialisation.
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from raygrad.errors import PlanError
@@ -29,7 +28,8 @@ from ..model.plan import Cluster, Segment
 from ..model.plan_errors import plan_error
 from ..model.priced_graph import NodeEdges, PricedGraph, node_edges
 from ..segments.segmenter import Block, Segmentation, split_blocks
-from .memory_ledger import AdmissionLedger, AdmissionLedgers, MemoryUse
+from .list_scheduling_under_limits import LimitedListScheduler, sequences_of_order
+from .memory_ledger import MemoryUse
 from .min_memory_order import min_memory_order
 from .spill_limits import plan_spills
 
@@ -43,8 +43,6 @@ LIMIT_SHARES = (0.0, 0.125, 0.25, 0.5)
 """Assumed limits: these shares of the way from the peak of the base order to that of the order of placement."""
 SPILL_PASSES = 3
 """Passes over the memory spaces: a value that is rematerialised for one of them takes memory in another."""
-MAX_CANDIDATES = 8
-"""The most ready nodes that are tried for admission, before a worker waits for memory."""
 
 
 Peaks = tuple[tuple[str, tuple[int, ...]], ...]
@@ -117,7 +115,7 @@ def _order_nodes(
     over, base = _least_memory_order(uses, known, node_worker, workers)
     if over:
         return _spill_and_order(priced, uses, base, node_worker, residency, costs, cluster)
-    maker = _LimitedListScheduler(priced, links, node_worker, residency, costs, [one.use for one in uses], base)
+    maker = LimitedListScheduler(priced, links, node_worker, residency, [one.use for one in uses], base)
     tried: list[tuple[Segmentation, int]] = []
     if not any(one.excess(mine) for one, mine in zip(uses, peaks, strict=True)):
         made = split_blocks(priced, links, blocks, node_worker, residency, costs)
@@ -125,7 +123,7 @@ def _order_nodes(
     if spaces:
         shares: list[list[list[int | None]]] = [[space.limits for space in spaces]]
     else:
-        lowest = uses[0].peaks(_sequences_of_order(base, node_worker, workers))
+        lowest = uses[0].peaks(sequences_of_order(base, node_worker, workers))
         shares = [
             [[low + int(share * max(high - low, 0)) for low, high in zip(lowest, peaks[0], strict=False)]]
             for share in LIMIT_SHARES
@@ -174,7 +172,7 @@ def _spill_and_order(
     Raises PlanError if that does not keep the limits either.
     """
     workers = len(cluster.workers)
-    sequences = _sequences_of_order(base, node_worker, workers)
+    sequences = sequences_of_order(base, node_worker, workers)
     rewritten, within = RewrittenGraph(priced, tuple(node_worker), sequences), list(uses)
     for _ in range(SPILL_PASSES):
         for number in range(len(within)):
@@ -257,124 +255,6 @@ def blocks_of_sequences(
     return blocks
 
 
-class _LimitedListScheduler:
-    """List scheduling in virtual time: each idle worker starts the best ready node that its ledger admits."""
-
-    def __init__(
-        self,
-        priced: PricedGraph,
-        links: NodeEdges,
-        node_worker: Sequence[int],
-        residency: Sequence[int],
-        costs: Costs,
-        uses: Sequence[MemoryUse],
-        base: Sequence[int],
-    ) -> None:
-        """`base` is an order of all nodes that keeps every limit given to `run`."""
-        self._priced = priced
-        self._links = links
-        self._node_worker = node_worker
-        self._uses = uses
-        self._base = _sequences_of_order(base, node_worker, len(uses[0].resident))
-        self._key = [(True, 0)] * len(node_worker)
-        """Per node, (whether more bytes are live after it than before, its place in the base order): least first."""
-        for place, index in enumerate(base):
-            self._key[index] = (True, place)
-        for mine in self._base:
-            for index, *gives in zip(mine, *[use.frees_memory(mine) for use in uses], strict=True):
-                self._key[index] = (not all(gives), self._key[index][1])
-        self._costs = costs
-        self._residency = residency
-
-    def run(self, limits: Sequence[Sequence[int | None]]) -> list[list[int]]:
-        """Return, per worker, its nodes in the order in which they start, without the last one of an open-ended graph.
-        `limits` has, per memory space, the limit of each worker."""
-        nodes, seconds, node_worker = self._priced.graph.nodes, self._priced.seconds, self._node_worker
-        missing = [len(one) for one in self._links.before]
-        finish = [0.0] * len(nodes)
-        ledgers = [self._ledger(worker, [one[worker] for one in limits]) for worker in range(len(self._base))]
-        ready: list[list[tuple[tuple[bool, int], int]]] = [[] for _ in ledgers]
-        came: list[set[int]] = [set() for _ in ledgers]
-        busy = [False] * len(ledgers)
-        made: list[list[int]] = [[] for _ in ledgers]
-        held_back = len(nodes) - 1 if self._priced.graph.open_ended else -1
-        events: list[tuple[float, int, int]] = []  # (time, node that is ready or -1 - node that ended, its worker)
-        for index, count in enumerate(missing):
-            if not count and index != held_back:
-                heappush(events, (self._arrival(index, finish), index, node_worker[index]))
-        while events:
-            now = events[0][0]
-            changed: set[int] = set()
-            while events and events[0][0] == now:
-                _, index, worker = heappop(events)
-                changed.add(worker)
-                if index < 0:
-                    busy[worker] = False
-                else:
-                    came[worker].add(index)
-                    heappush(ready[worker], (self._key[index], index))
-            for worker in sorted(changed):
-                index = -1 if busy[worker] else self._choose(ready[worker], came[worker], ledgers[worker])
-                if index < 0:
-                    continue
-                busy[worker] = True
-                made[worker].append(index)
-                finish[index] = now + seconds[index]
-                heappush(events, (finish[index], -1 - index, worker))
-                for reader in self._links.after[index]:
-                    missing[reader] -= 1
-                    if not missing[reader] and reader != held_back:
-                        heappush(events, (self._arrival(reader, finish), reader, node_worker[reader]))
-        return made
-
-    def _ledger(self, worker: int, limits: Sequence[int | None]) -> AdmissionLedger | AdmissionLedgers | None:
-        """Return the ledger of a worker, None if it has no limits."""
-        base = self._base[worker]
-        pairs = zip(self._uses, limits, strict=True)
-        found = [AdmissionLedger(use, worker, base, limit) for use, limit in pairs if limit is not None]
-        return AdmissionLedgers(found) if len(found) > 1 else found[0] if found else None
-
-    @staticmethod
-    def _choose(
-        ready: list[tuple[tuple[bool, int], int]], came: set[int], ledger: AdmissionLedger | AdmissionLedgers | None
-    ) -> int:
-        """Remove and return the best ready node that the ledger admits; -1 if there is none."""
-        refused: list[tuple[tuple[bool, int], int]] = []
-        chosen = -1
-        while ready and chosen < 0 and len(refused) < MAX_CANDIDATES:
-            one = heappop(ready)
-            if one[1] not in came:
-                continue  # it was started before, as the front of the base order
-            if ledger is None or ledger.admit(one[1]):
-                chosen = one[1]
-            else:
-                refused.append(one)
-        for one in refused:
-            heappush(ready, one)
-        if chosen < 0 and ledger is not None and ledger.front in came:
-            chosen = ledger.front
-            ledger.admit(chosen)
-        came.discard(chosen)
-        return chosen
-
-    def _arrival(self, index: int, finish: Sequence[float]) -> float:
-        """Return the time at which the last input of a node has arrived on its worker."""
-        arrival = 0.0
-        maker, transfer, node_worker = self._priced.maker, self._priced.transfer, self._node_worker
-        worker = node_worker[index]
-        for value in self._priced.graph.nodes[index].inputs:
-            if value < 0:
-                continue
-            source = maker[value]
-            if source >= 0:
-                came = finish[source] + (0.0 if node_worker[source] == worker else transfer[value])
-            else:
-                came = 0.0 if self._residency[value] in (-1, worker) else transfer[value]
-            if came > arrival:
-                arrival = came
-        return arrival
-
-
 def _reordering_may_pay(priced: PricedGraph, node_worker: Sequence[int]) -> bool:
     """Return whether another order may be worth planning: backward, several workers, and much memory."""
     if len(node_worker) > MAX_REORDERED_NODES or all(worker == node_worker[0] for worker in node_worker):
@@ -390,7 +270,7 @@ def _least_memory_order(
     """Return the order with the lowest peaks of those given, and the bytes by which its peaks exceed limits."""
     best: tuple[int, int, list[int]] | None = None
     for order in known:
-        sequences = _sequences_of_order(order, node_worker, workers)
+        sequences = sequences_of_order(order, node_worker, workers)
         peaks = [one.peaks(sequences) for one in uses]
         over = sum(one.excess(mine) for one, mine in zip(uses, peaks, strict=True))
         if best is None or (over, sum(map(sum, peaks))) < best[:2]:
@@ -433,13 +313,6 @@ def _sequences_of_blocks(blocks: Sequence[Block], workers: int) -> list[list[int
     sequences: list[list[int]] = [[] for _ in range(workers)]
     for worker, nodes in blocks:
         sequences[worker].extend(nodes)
-    return sequences
-
-
-def _sequences_of_order(order: Sequence[int], node_worker: Sequence[int], workers: int) -> list[list[int]]:
-    sequences: list[list[int]] = [[] for _ in range(workers)]
-    for index in order:
-        sequences[node_worker[index]].append(index)
     return sequences
 
 

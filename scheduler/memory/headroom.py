@@ -1,7 +1,7 @@
 """Headroom: per segment, the bytes that values of earlier runs may occupy on its worker, if it does not read them.
 
 It is what a worker's limit leaves beside the plan's peak. The planner puts it into `Plan.headroom`, calls carry it
-(`Call.beside`), and workers spill what exceeds it, since no plan knows all values that the client still holds.
+(`Call.headroom`), and workers spill what exceeds it, since no plan knows all values that the client still holds.
 """
 
 from __future__ import annotations

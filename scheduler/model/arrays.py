@@ -1,11 +1,11 @@
-"""A graph with predicted seconds and bytes as flat NumPy arrays, for large graphs; and functions that number rows.
+"""A priced graph as flat NumPy arrays, for large graphs; and functions that number rows.
 
-`graph_arrays` takes one pass over the nodes, all else is NumPy. The content is that of `priced_graph`.
+`graph_arrays` converts what `PricedGraph` has as lists; all that works on arrays begins with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import attrgetter
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from raygrad.proto.ir.graph import Graph
 
-from .costs import Costs
-from .dag import Floats, Indices
+from .dag import Dag, Floats, Indices, dag_of_merged_edges
 from .priced_graph import PricedGraph
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -28,9 +27,9 @@ TABLE_ENTRIES_PER_PAIR = 8
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class GraphArrays:
-    """A graph with predicted bytes of its values and seconds of its nodes, as arrays. See `graph_arrays`."""
+    """A priced graph as arrays. See `graph_arrays`."""
 
-    graph: Graph
+    priced: PricedGraph
     read: Indices
     """All inputs of all nodes, in order: value ids, -1 for one that is undefined."""
     reader: Indices
@@ -49,96 +48,62 @@ class GraphArrays:
     """Per value, the predicted seconds to bring it to another worker."""
     seconds: Floats
     """Per node, its predicted seconds."""
-    role: Indices
-    """Per node, the place of (role, depth) in `roles`."""
-    roles: list[tuple[str, int]]
+    class_of: Indices
+    """Per node, its class (`PricedGraph.classes`)."""
 
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def priced(self) -> PricedGraph:
-        """Return the same as lists."""
-        return PricedGraph(
-            graph=self.graph,
-            first=self.first[:-1].tolist(),
-            maker=self.maker.tolist(),
-            spec=self.spec.tolist(),
-            size=self.size.tolist(),
-            transfer=self.transfer.tolist(),
-            seconds=self.seconds.tolist(),
-        )
+    @property
+    def graph(self) -> Graph:
+        """The graph itself."""
+        return self.priced.graph
+
+    def dag(self) -> Dag:
+        """Return the graph's nodes as a task graph."""
+        return dag_of_reads(self.seconds, self.read, self.reader, self.maker, self.transfer)
 
 
-def graph_arrays(graph: Graph, costs: Costs) -> GraphArrays:
-    """Return the graph as arrays, with predicted seconds and bytes; equal nodes are computed once."""
-    nodes = graph.nodes
-    count = len(nodes)
-    inputs: list[tuple[int, ...]] = list(map(attrgetter("inputs"), nodes))
-    outputs: list[tuple[int, ...]] = list(map(attrgetter("outputs"), nodes))
-    arity = np.fromiter(map(len, inputs), np.int64, count)
-    made = np.fromiter(map(len, outputs), np.int64, count)
-    reads, first = offsets(arity), offsets(made) + len(graph.externals)
-    read = np.fromiter(chain.from_iterable(inputs), np.int64, int(reads[-1]))
-    spec = np.empty(int(first[-1]), np.int64)
-    spec[: len(graph.externals)] = graph.externals
-    spec[len(graph.externals) :] = np.fromiter(chain.from_iterable(outputs), np.int64)
-    maker = np.full(len(spec), -1)
-    maker[len(graph.externals) :] = np.repeat(np.arange(count), made)
-    kind, _ = number_keys(map(attrgetter("role", "fn", "depth", "outputs"), nodes), count)
-    role, roles = number_keys(map(attrgetter("role", "depth"), nodes), count)
-    sizes = [costs.value_bytes(one) for one in graph.specs]
+def graph_arrays(priced: PricedGraph) -> GraphArrays:
+    """Return the graph as arrays."""
+    graph = priced.graph
+    count, externals = len(graph.nodes), len(graph.externals)
+    read, arity = graph_reads(graph)
+    made = np.fromiter(map(len, map(attrgetter("outputs"), graph.nodes)), np.int64, count)
+    spec, class_of = np.array(priced.spec, np.int64), np.array(priced.classes.number, np.int64)
     return GraphArrays(
-        graph=graph,
+        priced=priced,
         read=read,
-        reader=np.repeat(np.arange(count), arity),
-        reads=reads,
-        first=first,
-        maker=maker,
+        reader=np.arange(count).repeat(arity),
+        reads=offsets(arity),
+        first=offsets(made) + externals,
+        maker=np.append(np.full(externals, -1), np.repeat(np.arange(count), made)),
         spec=spec,
-        size=np.array(sizes, np.int64)[spec],
-        transfer=np.array([costs.transfer_seconds(size) for size in sizes])[spec],
-        seconds=_node_seconds(graph, costs, kind, read, reads, np.append(spec, -1)),
-        role=role,
-        roles=roles,
+        size=np.array(priced.spec_size, np.int64)[spec],
+        transfer=np.array(priced.spec_transfer)[spec],
+        seconds=np.array(priced.class_seconds)[class_of],
+        class_of=class_of,
     )
 
 
-def _node_seconds(graph: Graph, costs: Costs, kind: Indices, read: Indices, reads: Indices, spec: Indices) -> Floats:
-    """Return the time of each node; asked once for all nodes of one kind and equal specs. The last entry of `spec` is
-    what an undefined input counts as."""
-    specs = len(graph.specs) + 1
-    arity = np.diff(reads)
-    alike = number_rows(kind, arity, lambda some, place: spec[read[reads[some] + place]] + 1, specs)
-    example = np.empty(int(alike.max(initial=-1)) + 1, np.int64)
-    example[alike] = np.arange(len(alike))
-    seconds = np.zeros(len(example))
-    known: list[int] = spec.tolist()
-    for number, index in enumerate(example.tolist()):
-        node = graph.nodes[index]
-        seconds[number] = costs.node_seconds(
-            node,
-            [graph.specs[known[value]] for value in node.inputs if value >= 0],
-            [graph.specs[one] for one in node.outputs],
-        )
-    return seconds[alike]
+def graph_reads(graph: Graph) -> tuple[Indices, Indices]:
+    """Return all inputs of all nodes, in order, and the number of inputs of each node."""
+    inputs: list[tuple[int, ...]] = list(map(attrgetter("inputs"), graph.nodes))
+    arity = np.fromiter(map(len, inputs), np.int64, len(inputs))
+    return np.fromiter(chain.from_iterable(inputs), np.int64, int(arity.sum())), arity
+
+
+def dag_of_reads(seconds: Floats, read: Indices, reader: Indices, maker: Indices, transfer: Floats) -> Dag:
+    """Return the task graph in which each node depends on the makers of what it reads. `maker` and `transfer` are by
+    value; a value without a maker, and an undefined input, is no edge."""
+    present = read >= 0
+    value, reader = read[present], reader[present]
+    source = maker[value]
+    made = source >= 0
+    return dag_of_merged_edges(seconds, source[made], reader[made], transfer[value[made]])
 
 
 # ---- numbering -----------------------------------------------------------------------------------------------------
-
-
-class _Numbers(dict[Any, int]):
-    """A dict that numbers its keys in the order of their first lookup."""
-
-    def __missing__(self, key: Hashable) -> int:
-        number = self[key] = len(self)
-        return number
-
-
-def number_keys(keys: Iterable[Any], count: int) -> tuple[Indices, list[Any]]:
-    """Return the number of each of `count` keys, equal ones having the same, and the keys by number."""
-    numbers = _Numbers()
-    found = np.fromiter(map(numbers.__getitem__, keys), np.int64, count)
-    return found, list(numbers)
 
 
 def number_pairs(one: Indices, other: Indices, others: int) -> Indices:

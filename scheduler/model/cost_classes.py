@@ -12,6 +12,7 @@ from typing import NamedTuple
 from raygrad.proto.ir.graph import Graph
 
 from .costs import Costs
+from .priced_graph import PricedGraph
 
 
 class CostClasses(NamedTuple):
@@ -27,21 +28,7 @@ class CostClasses(NamedTuple):
 
 def cost_classes_of(graph: Graph, costs: Costs) -> CostClasses:
     """Return the kinds of a graph's nodes. O(nodes + edges)."""
-    spec = list(graph.externals)
-    for node in graph.nodes:
-        spec.extend(node.outputs)
-    known: dict[tuple[object, ...], int] = {}
-    nodes = array("I")
-    names: list[str] = []
-    prior: list[float] = []
-    for node in graph.nodes:
-        read = tuple([spec[value] for value in node.inputs if value >= 0])
-        key = (node.role, node.fn, node.depth, read, node.outputs)
-        number = known.get(key)
-        if number is None:
-            number = known[key] = len(names)
-            inputs, outputs = [graph.specs[one] for one in read], [graph.specs[one] for one in node.outputs]
-            names.append(costs.kind_of(node, inputs, outputs))
-            prior.append(costs.prior_seconds(node, inputs, outputs))
-        nodes.append(number)
-    return CostClasses(nodes, names, prior)
+    number, classes = PricedGraph(graph, costs).classes
+    return CostClasses(
+        array("I", number), [costs.kind_of(*one) for one in classes], [costs.prior_seconds(*one) for one in classes]
+    )

@@ -135,14 +135,14 @@ class Costs:
     def prior_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
         """Return the predicted time of one node before anything is measured."""
         moved = sum(map(self.value_bytes, inputs)) + sum(map(self.value_bytes, outputs))
-        if isinstance(node, FunctionCall | FunctionVjp):
+        if isinstance(node, (FunctionCall, FunctionVjp)):
             return self.function_seconds + moved / self.function_bandwidth
-        if isinstance(node, Spill | Load):
+        if isinstance(node, (Spill, Load)):
             return self.spill_seconds + moved / self.spill_bandwidth
         if isinstance(node, HookCall):
             return self.hook_seconds + moved / self.op_bandwidth
         seconds = self.op_seconds + moved / self.op_bandwidth
-        if isinstance(node, OpCall | OpVjp) and node.fn in CONTRACTIONS:
+        if node.fn in CONTRACTIONS and isinstance(node, (OpCall, OpVjp)):
             seconds += self._contraction_flops(node, inputs, outputs) / self.flops
         return seconds
 

@@ -1,14 +1,13 @@
-"""A task graph as NumPy arrays of times and edges, with platform, schedule, ranks and lower bounds.
+"""A task graph as NumPy arrays of times and edges, with the platform that runs it and the schedule there.
 
-The placement algorithms of large graphs and the baselines compute on it. Nodes are in topological order: every edge
-goes from a lower index to a higher one. Times are seconds on a worker of speed 1. `upward_rank` is HEFT's rank on these
-arrays; `placing.problem.upward_rank` is the same rank on adjacency lists, where the search for schedules needs it.
+All placement computes on it. Nodes are in topological order: every edge goes from a lower index to a higher one. Times
+are seconds on a worker of speed 1. `critical_path` has its ranks and bounds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +16,17 @@ from raygrad.errors import PlanError
 
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
+
+
+class EdgeLists(NamedTuple):
+    """The edges on one side of every node as flat lists: a loop over lists is faster than one over arrays."""
+
+    bounds: list[int]
+    """(nodes + 1,) Edges `bounds[i]:bounds[i + 1]` are those of node i."""
+    other: list[int]
+    """(edges,) The node at the other end."""
+    transfer: list[float]
+    """(edges,) The time that the edge takes between two workers."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,9 +51,18 @@ class Dag:
     def __len__(self) -> int:
         return len(self.seconds)
 
+    def edges_in(self, slowness: float = 1.0) -> EdgeLists:
+        """Return the edges into each node, with `slowness` times their time."""
+        return EdgeLists(self.before.tolist(), self.source.tolist(), (self.transfer * slowness).tolist())
+
+    def edges_out(self, slowness: float = 1.0) -> EdgeLists:
+        """Return the edges out of each node, with `slowness` times their time."""
+        out = self.outgoing
+        return EdgeLists(self.after.tolist(), self.target[out].tolist(), (self.transfer[out] * slowness).tolist())
+
 
 def dag_of(seconds: ArrayLike, source: ArrayLike, target: ArrayLike, transfer: ArrayLike) -> Dag:
-    """Return a graph from its nodes' times and its edges, in any order; edges between the same nodes are kept apart.
+    """Return a graph from its nodes' times and its edges as `dag_of_merged_edges` does, with all of them checked.
 
     Raises PlanError if arrays do not fit together, a time is negative or not finite, or an edge leads nowhere or back.
     """
@@ -57,17 +76,7 @@ def dag_of(seconds: ArrayLike, source: ArrayLike, target: ArrayLike, transfer: A
         raise PlanError("times of nodes and edges must be finite and not negative")
     if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < count):
         raise PlanError(f"every edge must go from a node to a later one of the {count}")
-    order = np.lexsort((src, dst))
-    src, dst, cost = src[order], dst[order], cost[order]
-    return Dag(
-        seconds=times,
-        source=src,
-        target=dst,
-        transfer=cost,
-        before=np.searchsorted(dst, np.arange(count + 1)),
-        outgoing=(outgoing := np.lexsort((dst, src))),
-        after=np.searchsorted(src[outgoing], np.arange(count + 1)),
-    )
+    return dag_of_merged_edges(times, src, dst, cost)
 
 
 def dag_of_merged_edges(seconds: Floats, source: Indices, target: Indices, transfer: Floats) -> Dag:
@@ -78,20 +87,21 @@ def dag_of_merged_edges(seconds: Floats, source: Indices, target: Indices, trans
     if len(key) > 1 and (key[1:] < key[:-1]).any():
         sort = np.argsort(key, kind="stable")
         key, transfer = key[sort], transfer[sort]
-    begins = np.flatnonzero(np.diff(key, prepend=-1))
-    if len(begins) < len(key):
+    differs = key[1:] != key[:-1]
+    if not differs.all():
+        begins = np.append(0, np.flatnonzero(differs) + 1)
         key, transfer = key[begins], np.maximum.reduceat(transfer, begins)
     target, source = np.divmod(key, max(count, 1))
     before, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(target, minlength=count), out=before[1:])
-    np.cumsum(np.bincount(source, minlength=count), out=after[1:])
+    np.bincount(target, minlength=count).cumsum(out=before[1:])
+    np.bincount(source, minlength=count).cumsum(out=after[1:])
     return Dag(
         seconds=seconds,
         source=source,
         target=target,
         transfer=transfer,
         before=before,
-        outgoing=np.argsort(source, kind="stable"),
+        outgoing=source.argsort(kind="stable"),
         after=after,
     )
 
@@ -129,82 +139,3 @@ class Schedule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "makespan", float(self.finish.max(initial=0.0)))
-
-
-def check_schedule(schedule: Schedule, dag: Dag, platform: Platform) -> None:
-    """Raise PlanError, saying where, unless every node runs once, for its time, after what it reads has come, and
-    alone on its worker. Times may be off by rounding."""
-    if not len(schedule.worker) == len(schedule.start) == len(schedule.finish) == len(dag):
-        raise PlanError("a schedule must have one entry per node")
-    if not len(dag):
-        return
-    if schedule.worker.min() < 0 or schedule.worker.max() >= len(platform):
-        raise PlanError("a node is on no worker")
-    slack = 1e-9 * max(schedule.makespan, 1e-300)
-    wrong = np.flatnonzero(
-        (schedule.start < -slack)
-        | (np.abs(schedule.finish - schedule.start - dag.seconds / platform.speed[schedule.worker]) > slack)
-    )
-    if len(wrong):
-        raise PlanError(f"node {wrong[0]} does not run for its time")
-    crosses = schedule.worker[dag.source] != schedule.worker[dag.target]
-    arrival = schedule.finish[dag.source] + np.where(crosses, dag.transfer * platform.slowness, 0.0)
-    early = np.flatnonzero(schedule.start[dag.target] < arrival - slack)
-    if len(early):
-        raise PlanError(f"node {dag.target[early[0]]} starts before what node {dag.source[early[0]]} makes has come")
-    order = np.lexsort((schedule.finish, schedule.start, schedule.worker))
-    same = schedule.worker[order[1:]] == schedule.worker[order[:-1]]
-    overlap = np.flatnonzero(same & (schedule.start[order[1:]] < schedule.finish[order[:-1]] - slack))
-    if len(overlap):
-        one, other = order[overlap[0]], order[overlap[0] + 1]
-        raise PlanError(f"nodes {one} and {other} run at once on worker {schedule.worker[one]}")
-
-
-def node_levels(dag: Dag) -> Indices:
-    """Return, per node, the number of edges on the longest way to it."""
-    level = np.zeros(len(dag), np.int64)
-    source: list[int] = dag.source.tolist()
-    before: list[int] = dag.before.tolist()
-    known: list[int] = level.tolist()
-    for node in range(len(dag)):
-        first, last = before[node], before[node + 1]
-        if first < last:
-            known[node] = 1 + max([known[one] for one in source[first:last]])
-    level[:] = known
-    return level
-
-
-def critical_path(dag: Dag) -> float:
-    """Return the longest time along any way through the graph, with nothing moved: no schedule is shorter on workers
-    of speed 1."""
-    end: list[float] = [0.0] * len(dag)
-    seconds: list[float] = dag.seconds.tolist()
-    source: list[int] = dag.source.tolist()
-    before: list[int] = dag.before.tolist()
-    for node, cost in enumerate(seconds):
-        first, last = before[node], before[node + 1]
-        end[node] = cost + (max([end[one] for one in source[first:last]]) if first < last else 0.0)
-    return max(end, default=0.0)
-
-
-def lower_bound(dag: Dag, platform: Platform) -> float:
-    """Return a time below which no schedule can be: the critical path on the fastest worker, or all work on all."""
-    if not len(dag):
-        return 0.0
-    return max(critical_path(dag) / float(platform.speed.max()), float(dag.seconds.sum() / platform.speed.sum()))
-
-
-def upward_rank(dag: Dag, share: float) -> Floats:
-    """Return, per node, the longest time from its start to the end of what depends on it, `share` of each edge's time
-    counted (Topcuoglu, Hariri and Wu, 2002)."""
-    rank = dag.seconds.tolist()
-    target = dag.target[dag.outgoing].tolist()
-    moved = (dag.transfer[dag.outgoing] * share).tolist()
-    after = dag.after.tolist()
-    for node in range(len(rank) - 1, -1, -1):
-        first, last = after[node], after[node + 1]
-        if first < last:
-            rank[node] += max(
-                [move + rank[one] for move, one in zip(moved[first:last], target[first:last], strict=True)]
-            )
-    return np.array(rank)

@@ -16,7 +16,7 @@ from raygrad.proto.ir.nodes import UNPLACED, FunctionCall, Load, Node, Spill, pl
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 
 from .costs import Costs
-from .priced_graph import PricedGraph, price_graph
+from .priced_graph import PricedGraph
 
 _SPILL, _LOAD = Spill(*UNPLACED), Load(*UNPLACED)
 
@@ -111,7 +111,7 @@ class GraphRewriter:
             places = _renumber_as_last(old, number)
             sequences = [[places(index) for index in one] for one in sequences]
         graph = Graph(tuple(self.specs), before.externals, tuple(nodes), keep, before.open_ended, demands)
-        return RewrittenGraph(price_graph(graph, self.costs), tuple(node_worker), sequences)
+        return RewrittenGraph(PricedGraph(graph, self.costs), tuple(node_worker), sequences)
 
 
 def _renumber_as_last(number: int, last: int) -> Callable[[int], int]:

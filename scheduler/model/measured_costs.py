@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from typing import Any, Final, NamedTuple, cast
 
@@ -22,19 +22,10 @@ from raygrad.proto.ir.program import Record
 from .cost_classes import CostClasses, cost_classes_of
 from .costs import Costs
 from .plan import Cluster, Plan, Segment
+from .running_estimates import NEWEST_WEIGHT, SLOWER_WEIGHT, Estimate, PlanTimes
 
 VERSION: Final = 1
 """The version of the format of `as_data`."""
-
-NEWEST_WEIGHT: Final = 0.25
-"""The weight of a new measurement in the running mean: those of ten runs ago count a twentieth."""
-
-SLOWER_WEIGHT: Final = 0.1
-"""The weight of a new measurement that is slower: other work of the machine only adds time."""
-
-MAX_NODE_FACTOR: Final = 2.0
-"""One measurement of a kind of node counts at most as this many times what was known: a node of 50 µs during which the
-machine did something else for 5 ms has not become a hundred times as heavy."""
 
 MIN_FACTOR: Final = 1e-6
 """The smallest factor: every node takes time."""
@@ -50,54 +41,6 @@ RUNS_PER_MEASUREMENT: Final = 8
 
 MAX_HISTORIES: Final = 64
 """Plans whose nodes' kinds are remembered, as many as the planner keeps."""
-
-
-@dataclass(slots=True)
-class Estimate:
-    """The running estimate for one kind of node."""
-
-    factor: float = 1.0
-    """Measured seconds over those of the prior."""
-    spread: float = 0.0
-    """By how much of `factor` measurements are off it in the mean, weighted as they are."""
-    seconds: float = 0.0
-    """Of one node."""
-    count: int = 0
-    """Runs that it was measured in."""
-
-    def take(self, factor: float, seconds: float) -> None:
-        """Enter a measurement. The first is replaced by the second: code that runs for the first time is slow."""
-        self.count += 1
-        if self.count <= 2:
-            self.spread = 1.0 if self.count == 1 else abs(factor - self.factor) / max(factor, self.factor)
-            self.factor, self.seconds = factor, seconds
-            return
-        weight = max(NEWEST_WEIGHT if factor < self.factor else SLOWER_WEIGHT, 1.0 / (self.count - 1))
-        if factor > MAX_NODE_FACTOR * self.factor:
-            factor, seconds = MAX_NODE_FACTOR * self.factor, MAX_NODE_FACTOR * self.seconds
-        off = min(abs(factor - self.factor) / self.factor, 1.0)
-        self.spread += weight * (off - self.spread)
-        self.factor += weight * (factor - self.factor)
-        self.seconds += weight * (seconds - self.seconds)
-
-
-@dataclass(slots=True)
-class PlanTimes:
-    """The running mean of a plan's run time, from the first call to the last record."""
-
-    seconds: float = 0.0
-    count: int = 0
-    """Runs that were measured."""
-    ended: int = 0
-    """Runs, of which not all are measured."""
-    measured: int = 0
-    """Runs whose parts were measured, whatever was in their way."""
-
-    def take(self, seconds: float) -> None:
-        """Enter a run. The first is replaced by the second, as in `Estimate`."""
-        self.count += 1
-        weight = 1.0 if self.count <= 2 else max(NEWEST_WEIGHT, 1.0 / (self.count - 1))
-        self.seconds += weight * (seconds - self.seconds)
 
 
 class TimedRecord(NamedTuple):

@@ -6,8 +6,7 @@ and 0 for values that are elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, is_sized
@@ -46,7 +45,7 @@ class MemorySpace(NamedTuple):
         if unseen:
             read = {value for value in graph.nodes[-1].inputs if value >= 0}
             sizes[priced.first[-1]] += int(unseen * estimated_bytes(sum([sizes[value] for value in read])))
-        return replace(priced, size=sizes)
+        return priced.with_sizes(sizes)
 
     def _share(self, spec: Spec) -> tuple[int, int]:
         """Return (factor, addend) that turn the bytes of a value into its bytes in this space."""
@@ -63,17 +62,15 @@ class MemorySpace(NamedTuple):
 def limited_spaces(specs: Sequence[Spec], cluster: Cluster) -> list[MemorySpace]:
     """Return the memory spaces that hold values of these specs and are limited on some worker: devices first, since
     values spilled from a device go to the host."""
-    return list(_iterate_limited(specs, cluster))
-
-
-def _iterate_limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[MemorySpace]:
-    if any(worker.gpu_memory is not None for worker in cluster.workers):
+    spaces: list[MemorySpace] = []
+    if any([worker.gpu_memory is not None for worker in cluster.workers]):
         for device in sorted(_devices(specs) - {HOST}):
             limits = [worker.gpu_memory if worker.serves(device) else None for worker in cluster.workers]
             if any(limit is not None for limit in limits):
-                yield MemorySpace(device, limits)
-    if any(worker.memory is not None for worker in cluster.workers):
-        yield MemorySpace(HOST, [worker.memory for worker in cluster.workers])
+                spaces.append(MemorySpace(device, limits))
+    if any([worker.memory is not None for worker in cluster.workers]):
+        spaces.append(MemorySpace(HOST, [worker.memory for worker in cluster.workers]))
+    return spaces
 
 
 def _unrequested_contexts(priced: PricedGraph) -> set[int]:

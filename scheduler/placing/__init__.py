@@ -1,9 +1,8 @@
 """Placement: which worker runs each node, and when.
 
-- `place`: placement of a recorded graph, with its constraints; `constraints`: the same constraints as arrays;
+- `place`: placement of a recorded graph; `constraints`: what it must satisfy, as lists and as arrays;
 - `scheduling`: `schedule`, the placement of a task graph without specs or sessions;
 - `problem`: a task graph as adjacency lists, in either direction of time, with groups and allowed workers;
 - `listing`: one pass of list scheduling; `refining`: a search by many passes, within a budget;
-- `baselines`: HEFT, CPOP and PEFT after their papers, for comparison;
 - `coarse`: clustering of a large graph; `spreading`: list scheduling for many workers.
 """

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.arrays import offsets
-from ..model.dag import Dag, Floats, Indices, dag_of_merged_edges, node_levels, upward_rank
+from ..model.critical_path import node_levels, upward_rank
+from ..model.dag import Dag, Floats, Indices, dag_of_merged_edges
 
 TARGET_CLUSTERS = 40_000
 """The desired number of clusters: placing them takes a second or two."""

@@ -1,8 +1,7 @@
 """A placement problem as adjacency lists, in either direction of time: the form in which list scheduling is fastest.
 
 `listing` and `refining` work on it. Its lists are built once, in O(nodes + edges), and never changed. `turned` is the
-same problem with time reversed: a schedule of one, read from its end, is one of the other. `upward_rank` is HEFT's rank
-on these lists; `model.dag.upward_rank` is the same rank on arrays, which would take longer to convert than to compute.
+same problem with time reversed: a schedule of one, read from its end, is one of the other.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..model.dag import Dag, Indices, Platform
+from ..model.critical_path import longest_times
+from ..model.dag import Dag, EdgeLists, Indices, Platform
 
 Edges: TypeAlias = list[list[tuple[int, float]]]
 """Per node, its neighbours on one side and the seconds that the edge takes between two workers."""
@@ -26,7 +26,10 @@ class PlacementProblem:
 
     seconds: list[float]
     """Per node, its time on a worker of speed 1."""
+    edges_before: EdgeLists
+    edges_after: EdgeLists
     before: Edges
+    """The same edges, per node."""
     after: Edges
     pace: list[float]
     """Per worker, the seconds that it takes for a second of work."""
@@ -46,10 +49,22 @@ class PlacementProblem:
         """Return the nodes in a topological order."""
         return range(len(self) - 1, -1, -1) if self.backwards else range(len(self))
 
+    def upward_rank(self, share: float) -> list[float]:
+        """Return HEFT's upward rank of each node: the longest time from its start to the end of a successor, on a
+        worker of average pace, with `share` of each edge's time."""
+        pace = sum(self.pace) / len(self.pace)
+        return longest_times(reversed(self.order()), [one * pace for one in self.seconds], self.edges_after, share)
+
+    def depth_first_order(self) -> list[int]:
+        """Return the nodes in a topological order in which nodes that have just become ready come first."""
+        return depth_first_order(self.order(), self.edges_before, self.edges_after)
+
     def turned(self) -> PlacementProblem:
         """Return the problem with time reversed. It shares the lists."""
         return PlacementProblem(
             seconds=self.seconds,
+            edges_before=self.edges_after,
+            edges_after=self.edges_before,
             before=self.after,
             after=self.before,
             pace=self.pace,
@@ -69,11 +84,13 @@ def problem_of_dag(
 ) -> PlacementProblem:
     """Return the problem of placing `dag` on `platform`; by default each node is a group of its own."""
     count = len(dag)
-    transfer = dag.transfer * platform.slowness
+    before, after = dag.edges_in(platform.slowness), dag.edges_out(platform.slowness)
     return PlacementProblem(
         seconds=dag.seconds.tolist(),
-        before=_edges(dag.source.tolist(), transfer.tolist(), dag.before.tolist()),
-        after=_edges(dag.target[dag.outgoing].tolist(), transfer[dag.outgoing].tolist(), dag.after.tolist()),
+        edges_before=before,
+        edges_after=after,
+        before=_edges_by_node(before),
+        after=_edges_by_node(after),
         pace=(1.0 / platform.speed).tolist(),
         group=list(range(count)) if group is None else group,
         fixed=[-1] * count if fixed is None else fixed,
@@ -81,25 +98,9 @@ def problem_of_dag(
     )
 
 
-def _edges(other: list[int], transfer: list[float], bounds: list[int]) -> Edges:
-    pairs = list(zip(other, transfer, strict=True))
-    return [pairs[first:last] for first, last in pairwise(bounds)]
-
-
-def upward_rank(problem: PlacementProblem, share: float) -> list[float]:
-    """Return HEFT's upward rank of each node: the longest time from its start to the end of a successor, on a worker of
-    average pace, with `share` of each edge's time. See the head of this file."""
-    pace = sum(problem.pace) / len(problem.pace)
-    ranks = [one * pace for one in problem.seconds]
-    after = problem.after
-    for node in reversed(problem.order()):
-        longest = 0.0
-        for other, transfer in after[node]:
-            way = transfer * share + ranks[other]
-            if way > longest:
-                longest = way
-        ranks[node] += longest
-    return ranks
+def _edges_by_node(edges: EdgeLists) -> Edges:
+    pairs = list(zip(edges.other, edges.transfer, strict=True))
+    return [pairs[first:last] for first, last in pairwise(edges.bounds)]
 
 
 def order_by_falling(problem: PlacementProblem, key: list[float]) -> list[int]:
@@ -112,16 +113,19 @@ def order_by_falling(problem: PlacementProblem, key: list[float]) -> list[int]:
     return order.tolist()
 
 
-def depth_first_order(problem: PlacementProblem) -> list[int]:
-    """Return the nodes in a topological order in which nodes that have just become ready come first."""
-    missing = [len(read) for read in problem.before]
-    stack = [node for node in reversed(problem.order()) if not missing[node]]
-    order: list[int] = []
+def depth_first_order(order: range, before: EdgeLists, after: EdgeLists) -> list[int]:
+    """Return the nodes in a topological order in which nodes that have just become ready come first. `order` is any
+    topological order; `before` and `after` are the edges of each node against and along it."""
+    bounds, reader, _ = after
+    missing = [last - first for first, last in pairwise(before.bounds)]
+    stack = [node for node in reversed(order) if not missing[node]]
+    found: list[int] = []
     while stack:
         node = stack.pop()
-        order.append(node)
-        for other, _ in reversed(problem.after[node]):
+        found.append(node)
+        for edge in range(bounds[node + 1] - 1, bounds[node] - 1, -1):
+            other = reader[edge]
             missing[other] -= 1
             if not missing[other]:
                 stack.append(other)
-    return order
+    return found

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .draws import SeededRandom
 from .listing import EARLIEST_FINISH, ListSchedule, PassPreferences, list_schedule, urgent_successors
-from .problem import PlacementProblem, depth_first_order, order_by_falling, upward_rank
+from .problem import PlacementProblem, order_by_falling
 
 POOL_SIZE = 4
 """The number of best schedules from which passes start."""
@@ -58,7 +58,7 @@ class _TimeDirection:
 
     @cached_property
     def ranks(self) -> list[float]:
-        return upward_rank(self.problem, 1.0)
+        return self.problem.upward_rank(1.0)
 
     @cached_property
     def successors(self) -> list[tuple[int, float]]:
@@ -67,8 +67,8 @@ class _TimeDirection:
     def order(self, name: str) -> list[int]:
         """Return the nodes in one of the orders from scratch."""
         if name == "deep":
-            return depth_first_order(self.problem)
-        return order_by_falling(self.problem, self.ranks if name == "rank" else upward_rank(self.problem, 0.0))
+            return self.problem.depth_first_order()
+        return order_by_falling(self.problem, self.ranks if name == "rank" else self.problem.upward_rank(0.0))
 
 
 class ScheduleSearch:

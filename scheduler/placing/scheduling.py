@@ -9,7 +9,8 @@ import numpy as np
 
 from raygrad.errors import PlanError
 
-from ..model.dag import Dag, Platform, Schedule, lower_bound
+from ..model.critical_path import lower_bound
+from ..model.dag import Dag, Platform, Schedule
 from .draws import SeededRandom
 from .problem import problem_of_dag
 from .refining import FoundSchedule, ScheduleSearch

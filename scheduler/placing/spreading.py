@@ -1,8 +1,8 @@
 """List scheduling for many workers: each node goes where it finishes first, of a few candidate workers only.
 
-`clustered_planner` places clusters with it. The number of candidates does not grow with the number of workers: the two
-workers from which the latest inputs come, and of each speed the worker that is idle first. Pure; ties go to the worker
-with the smaller index, counted from the seed.
+`clustered_planner` places clusters with it, on workers of equal speed. The number of candidates does not grow with the
+number of workers: the two workers from which the latest inputs come, and the worker that is idle first. Pure; ties go
+to the worker with the smaller index, counted from the seed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..model.dag import Dag, Platform, Schedule, upward_rank
+from ..model.critical_path import upward_rank
+from ..model.dag import Dag, Schedule
 
 GAPS_KEPT = 8
 """The number of idle gaps kept per worker, the latest ones."""
-SPEED_CLASSES = 8
-"""The number of classes of speed, in each of which the first idle worker is a candidate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,32 +41,15 @@ def rank_order(dag: Dag) -> list[int]:
     return np.lexsort((np.arange(len(dag)), -rank)).tolist()
 
 
-def depth_first_order(dag: Dag) -> list[int]:
-    """Return the nodes in a topological order in which nodes that have just become ready come first."""
-    target: list[int] = dag.target[dag.outgoing].tolist()
-    after: list[int] = dag.after.tolist()
-    missing: list[int] = np.diff(dag.before).tolist()
-    stack = [node for node in range(len(dag) - 1, -1, -1) if not missing[node]]
-    order: list[int] = []
-    while stack:
-        node = stack.pop()
-        order.append(node)
-        for reader in reversed(target[after[node] : after[node + 1]]):
-            missing[reader] -= 1
-            if not missing[reader]:
-                stack.append(reader)
-    return order
-
-
 def schedule_many_workers(
-    dag: Dag, platform: Platform, demands: NodeDemands, order: Sequence[int], seed: int = 0
+    dag: Dag, workers: int, demands: NodeDemands, order: Sequence[int], seed: int = 0
 ) -> Schedule:
     """Return the schedule of nodes placed one by one, in the given topological order."""
-    return _ManyWorkerScheduler(dag, platform, demands, seed).run(order)
+    return _ManyWorkerScheduler(dag, workers, demands, seed).run(order)
 
 
 class _FirstIdle:
-    """The first idle worker of a class. Old entries stay in the heap until they come to its top."""
+    """The first idle of some workers. Old entries stay in the heap until they come to its top."""
 
     __slots__ = ("free", "heap")
 
@@ -87,13 +69,10 @@ class _FirstIdle:
 class _ManyWorkerScheduler:
     """One call of `schedule_many_workers`. Workers are counted from the seed."""
 
-    def __init__(self, dag: Dag, platform: Platform, demands: NodeDemands, seed: int) -> None:
+    def __init__(self, dag: Dag, workers: int, demands: NodeDemands, seed: int) -> None:
         self.dag = dag
-        self.count = len(platform)
-        self.seed = seed % self.count
-        speed = np.roll(platform.speed, -self.seed)
-        self.pace: list[float] = (1.0 / speed).tolist()
-        self.slowness = platform.slowness
+        self.count = workers
+        self.seed = seed % workers
         self.demands = demands
         self.free = [0.0] * self.count
         self.gaps: list[list[tuple[float, float]]] = [[] for _ in range(self.count)]
@@ -101,32 +80,24 @@ class _ManyWorkerScheduler:
             None if some is None else frozenset((one - self.seed) % self.count for one in some)
             for some in demands.allowed
         ]
-        ranked = np.unique(speed, return_inverse=True)[1]
-        speeds: list[int] = (ranked * min(SPEED_CLASSES, int(ranked.max()) + 1) // (int(ranked.max()) + 1)).tolist()
-        self.first: list[list[_FirstIdle]] = []
-        for some in self.allowed:
-            classes: dict[int, list[int]] = {}
-            for worker in range(self.count) if some is None else sorted(some):
-                classes.setdefault(speeds[worker], []).append(worker)
-            self.first.append([_FirstIdle(workers, self.free) for workers in classes.values()])
+        self.first = [_FirstIdle(range(workers) if some is None else sorted(some), self.free) for some in self.allowed]
 
     def run(self, order: Sequence[int]) -> Schedule:
         dag, demands = self.dag, self.demands
         seconds: list[float] = dag.seconds.tolist()
-        source: list[int] = dag.source.tolist()
-        before: list[int] = dag.before.tolist()
-        transfer: list[float] = (dag.transfer * self.slowness).tolist()
-        pace, free, gaps, count, seed = self.pace, self.free, self.gaps, self.count, self.seed
+        before, source, transfer = dag.edges_in()
+        free, gaps, count, seed = self.free, self.gaps, self.count, self.seed
         placed, start, finish = [-1] * len(seconds), [0.0] * len(seconds), [0.0] * len(seconds)
         chosen: dict[int, int] = {}
         bound, demand = demands.bound, demands.demand
-        least = float(dag.seconds.min(initial=np.inf)) * min(pace)
+        least = float(dag.seconds.min(initial=np.inf))
         for node in order:
             first, last = before[node], before[node + 1]
             far = next_far = 0.0  # the latest arrival at another worker, and the latest from another than `far_from`
             far_from = next_from = -1
-            for one, moved in zip(source[first:last], transfer[first:last], strict=True):
-                made = finish[one] + moved
+            for edge in range(first, last):
+                one = source[edge]
+                made = finish[one] + transfer[edge]
                 if made > next_far:
                     home = placed[one]
                     if home == far_from:
@@ -136,28 +107,28 @@ class _ManyWorkerScheduler:
                     else:
                         next_far, next_from = made, home
             for home, moved in demands.held.get(node, ()):
-                home, made = (home - seed) % count, moved * self.slowness
+                home = (home - seed) % count
                 if home == far_from:
-                    far = max(far, made)
-                elif made > far:
-                    far, next_far, far_from, next_from = made, far, home, far_from
-                elif made > next_far:
-                    next_far, next_from = made, home
+                    far = max(far, moved)
+                elif moved > far:
+                    far, next_far, far_from, next_from = moved, far, home, far_from
+                elif moved > next_far:
+                    next_far, next_from = moved, home
             need, root = demand[node], bound[node]
             worker = chosen.get(root, -1)
             if worker >= 0:
                 candidates = [worker]
             else:
                 allowed = self.allowed[need]
-                candidates = [one.worker() for one in self.first[need]]
+                candidates = [self.first[need].worker()]
                 if far_from >= 0 and (allowed is None or far_from in allowed):
                     candidates.append(far_from)
                 if next_from >= 0 and (allowed is None or next_from in allowed):
                     candidates.append(next_from)
             end = begin = -1.0
+            cost = seconds[node]
             for one in candidates:
                 ready = next_far if one == far_from else far
-                cost = seconds[node] * pace[one]
                 at = free[one] if free[one] > ready else ready
                 if gaps[one] and gaps[one][-1][1] >= ready + cost:
                     for other in source[first:last]:

@@ -20,17 +20,18 @@ import numpy as np
 from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import Graph
 
-from ..memory.execution_order import chain_segments, order_nodes
 from ..model.arrays import GraphArrays, graph_arrays, offsets
 from ..model.costs import Costs
-from ..model.dag import Dag, Indices, Platform, Schedule, dag_of_merged_edges
+from ..model.dag import Dag, Indices, Platform, Schedule
 from ..model.plan import Cluster, Plan
+from ..model.priced_graph import PricedGraph
 from ..placing.coarse import MAX_CLUSTERS, TARGET_CLUSTERS, ClusteredDag, coarsen
 from ..placing.constraints import ConstraintArrays, constraint_arrays, constraints_for_workers
+from ..placing.problem import depth_first_order
 from ..placing.scheduling import schedule
-from ..placing.spreading import NodeDemands, depth_first_order, rank_order, schedule_many_workers
+from ..placing.spreading import NodeDemands, rank_order, schedule_many_workers
 from ..segments.array_timetable import SegmentTimes, segment_times
-from ..segments.array_transfers import ArrayTransferPlanner, ArrayTransfers, BlockArrays, block_arrays
+from ..segments.array_transfers import ArrayTransferPlanner, ArrayTransfers, BlockArrays
 from ..segments.incremental_transfers import update_transfers
 from ..segments.segment_clusters import ClusterSegments, segment_clusters
 from .replan import BlockMoves, PlanState, colocated_blocks, move_from_lost_workers, move_to_new_workers
@@ -96,9 +97,9 @@ def make_clustered_plan(
     """
     if not cluster.workers:
         raise PlanError("the cluster has no workers")
-    arrays = graph_arrays(graph, costs)
+    arrays = graph_arrays(PricedGraph(graph, costs))
     constraints = constraint_arrays(arrays, residency, cluster)
-    coarse = coarsen(_dag(arrays), constraints.demand, constraints.bound, len(cluster.workers), nodes, most)
+    coarse = coarsen(arrays.dag(), constraints.demand, constraints.bound, len(cluster.workers), nodes, most)
     origin = (key, residency, cluster, costs, seed)
     return _plan_clusters(arrays, constraints, coarse, residency, costs, cluster, seed, origin)
 
@@ -120,17 +121,8 @@ def _plan_clusters(
         arrays, coarse, constraints, residency, costs, len(cluster.workers), seed, strategies
     )
     blocks = _blocks_of_clusters(coarse, segmented)
-    if _has_limited_host(cluster):
-        workers = blocks.worker[blocks.home].tolist()
-        made = order_nodes(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster)
-        if len(made.node_worker) > len(arrays):
-            raise PlanError("a clustered graph is given no nodes that spill: plan it node by node")
-        blocks = block_arrays(made.blocks, len(arrays))
     transfer_planner = ArrayTransferPlanner(arrays, blocks, saved_stays=cluster.saved_stays)
     transfers = transfer_planner.run(residency)
-    if _has_limited_host(cluster):
-        planned = transfers.planned
-        transfers = transfers._replace(planned=planned._replace(segments=chain_segments(planned.segments, cluster)))
     times = segment_times(transfers.planned.segments, transfer_planner, transfers.flow, residency, costs, cluster)
     kinds = np.zeros(len(blocks.worker), np.int64)
     if constraints.names:
@@ -150,10 +142,6 @@ def _plan_clusters(
     )
 
 
-def _has_limited_host(cluster: Cluster) -> bool:
-    return any(worker.memory is not None for worker in cluster.workers)
-
-
 def _blocks_of_clusters(coarse: ClusteredDag, segmented: ClusterSegments) -> BlockArrays:
     """Return the blocks of clusters as blocks of nodes, those of each cluster in the order of the graph."""
     sizes = np.array([len(block) for block in segmented.blocks], np.int64)
@@ -170,13 +158,6 @@ def _blocks_of_clusters(coarse: ClusteredDag, segmented: ClusterSegments) -> Blo
     )
 
 
-def _dag(arrays: GraphArrays) -> Dag:
-    inside = np.flatnonzero(arrays.read >= 0)
-    inside = inside[arrays.maker[arrays.read[inside]] >= 0]
-    value = arrays.read[inside]
-    return dag_of_merged_edges(arrays.seconds, arrays.maker[value], arrays.reader[inside], arrays.transfer[value])
-
-
 def _best_strategy(
     arrays: GraphArrays,
     coarse: ClusteredDag,
@@ -188,7 +169,7 @@ def _best_strategy(
     strategies: Collection[PlacementStrategy],
 ) -> tuple[PlacementStrategy, ClusterSegments]:
     """Return the blocks of the schedule that ends first, and the strategy by which it was found."""
-    dag, platform = coarse.dag, Platform.of(workers)
+    dag = coarse.dag
     held = _held_by_cluster(arrays, coarse, residency, workers)
     demands = NodeDemands(
         demand=coarse.demand.tolist(), bound=coarse.bound.tolist(), allowed=constraints.allowed, held=held
@@ -199,22 +180,21 @@ def _best_strategy(
 
     def found(strategy: PlacementStrategy) -> Schedule | None:
         if strategy is PlacementStrategy.BY_RANK:
-            return schedule_many_workers(dag, platform, demands, rank_order(dag), seed)
+            return schedule_many_workers(dag, workers, demands, rank_order(dag), seed)
         if strategy is PlacementStrategy.DEPTH_FIRST:
-            return (
-                schedule_many_workers(dag, platform, demands, depth_first_order(dag), seed)
-                if len(dag) <= TARGET_CLUSTERS
-                else None
-            )
+            if len(dag) > TARGET_CLUSTERS:
+                return None
+            order = depth_first_order(range(len(dag)), dag.edges_in(), dag.edges_out())
+            return schedule_many_workers(dag, workers, demands, order, seed)
         if strategy is PlacementStrategy.SEARCHED:
-            return schedule(dag, platform, seed) if len(dag) <= MAX_SEARCHED_CLUSTERS and alone else None
+            return schedule(dag, Platform.of(workers), seed) if len(dag) <= MAX_SEARCHED_CLUSTERS and alone else None
         return _single_worker_schedule(dag, held, workers, seed) if free else None
 
     schedules = [(strategy, made) for strategy in strategies if (made := found(strategy)) is not None]
     if not schedules:  # none of these strategies supports the constraints on the current workers
         schedules = [(strategy, made) for strategy in PlacementStrategy if (made := found(strategy)) is not None]
     segmented = [
-        (strategy, segment_clusters(dag, one, platform, costs.call_seconds, held, last)) for strategy, one in schedules
+        (strategy, segment_clusters(dag, one, workers, costs.call_seconds, held, last)) for strategy, one in schedules
     ]
     return min(segmented, key=lambda one: one[1].seconds)
 
@@ -290,12 +270,7 @@ def replan_for_workers(
     to = np.array([now.get(worker, -1) for worker in clustered.cluster.workers], np.int64)
     come = sorted({*range(len(cluster.workers))} - {*to.tolist()})
     differ = len(come) + int((to < 0).sum())
-    if (
-        clustered.constraints.forced
-        or clustered.changes >= MAX_CHANGES
-        or _has_limited_host(cluster)
-        or _has_limited_host(clustered.cluster)
-    ):
+    if clustered.constraints.forced or clustered.changes >= MAX_CHANGES:
         return None
     if len(now) < max(len(cluster.workers), 1) or 10 * differ > len(cluster.workers) + 9:
         return None

@@ -9,6 +9,7 @@ such a plan is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from raygrad.proto.ir.graph import Graph
@@ -16,8 +17,9 @@ from raygrad.proto.ir.graph import Graph
 from ..model.costs import Costs
 from ..model.disjoint_sets import find_root
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import PricedGraph, price_graph
-from ..placing.place import Constraints, find_constraints, place
+from ..model.priced_graph import PricedGraph
+from ..placing.constraints import Constraints, find_constraints
+from ..placing.place import place
 
 LoopCarried: TypeAlias = "Sequence[tuple[int, int]]"
 """Pairs of an external, and the value of the same graph that is this external in the next iteration."""
@@ -55,7 +57,7 @@ def place_for_loop(
 
     Raises PlanError as `place` does.
     """
-    priced = price_graph(graph, costs)
+    priced = PricedGraph(graph, costs)
     carries = {external for external, _ in loop}
     free = tuple([-1 if value in carries else home for value, home in enumerate(residency)])
     bound = tie_loop_carried(find_constraints(priced, free, cluster), priced, loop)
@@ -91,4 +93,5 @@ def tie_loop_carried(constraints: Constraints, priced: PricedGraph, loop: LoopCa
             forced[one] = homes.pop()
         if both is not None:
             allowed[one] = both
-    return Constraints([find_root(parent, root) for root in constraints.group], forced, allowed)
+    group = [find_root(parent, root) for root in constraints.group]
+    return replace(constraints, group=group, forced=forced, allowed=allowed)

@@ -16,10 +16,13 @@ from typing import Final
 
 from raygrad.proto.ir.graph import Graph
 
+from ..model.arrays import graph_arrays
 from ..model.costs import Costs
+from ..model.critical_path import lower_bound
+from ..model.dag import Platform
 from ..model.measured_costs import MeasuredCosts, PlanCostClasses
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import PricedGraph, price_graph, value_sizes
+from ..model.priced_graph import PricedGraph
 from ..segments.timetable import SegmentLoads, predict_seconds, segment_loads
 
 MIN_GAIN: Final = 0.10
@@ -51,11 +54,11 @@ def repredict(graph: Graph, plan: Plan, residency: tuple[int, ...], measured: Me
     Of a plan that has run, it is known how long it takes; its parts say what others would take beside it.
     """
     costs = measured.costs()
-    counted = measured.counted(plan)
+    counted, priced = measured.counted(plan), PricedGraph(graph, costs)
     if counted is None:
-        loads = segment_loads(plan.segments, price_graph(graph, costs))
+        loads = segment_loads(plan.segments, priced)
     else:
-        loads = SegmentLoads(counted.work(costs), value_sizes(graph, costs))
+        loads = SegmentLoads(counted.work(costs), priced.size)
     segments = tuple(
         [one._replace(predicted_seconds=work) for one, work in zip(plan.segments, loads.work, strict=True)]
     )
@@ -69,19 +72,6 @@ def repredict(graph: Graph, plan: Plan, residency: tuple[int, ...], measured: Me
         if span.count:  # a first run is slow, and parts know nothing of each other: one is too much, one too little
             seconds = 0.5 * (span.seconds + seconds)
     return replace(plan, segments=segments, predicted_seconds=seconds)
-
-
-def lower_bound_seconds(priced: PricedGraph, workers: int) -> float:
-    """Return a time that no plan can fall below: all work divided evenly, or the longest way through the graph."""
-    end = list(priced.seconds)
-    maker = priced.maker
-    for index, node in enumerate(priced.graph.nodes):
-        latest = 0.0
-        for value in node.inputs:
-            if value >= 0 and maker[value] >= 0 and end[maker[value]] > latest:
-                latest = end[maker[value]]
-        end[index] += latest
-    return max(max(end, default=0.0), sum(priced.seconds) / workers)
 
 
 def cost_shift(plan: Plan, counted: PlanCostClasses, before: Costs, now: Costs) -> float:
@@ -126,7 +116,7 @@ def refine(
         return Refinement()
     if not measured.settled(taken) or cost_shift(plan, counted, compared, costs) <= MIN_SHIFT:
         return Refinement()
-    if measured.pace * lower_bound_seconds(price_graph(graph, costs), workers) >= wanted:
+    if measured.pace * lower_bound(graph_arrays(PricedGraph(graph, costs)).dag(), Platform.of(workers)) >= wanted:
         return Refinement(compared=costs)
     other = repredict(graph, make(costs), residency, measured, cluster)
     if other.segments == plan.segments or other.predicted_seconds >= wanted:

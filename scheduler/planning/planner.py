@@ -25,8 +25,9 @@ from ..memory.memory_feasibility import workers_with_more_memory
 from ..model.costs import Costs
 from ..model.measured_costs import MeasuredCosts
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import PricedGraph, price_graph
-from ..placing.place import Constraints, find_constraints, place, reuse_placement
+from ..model.priced_graph import PricedGraph
+from ..placing.constraints import Constraints, find_constraints
+from ..placing.place import place, reuse_placement
 from ..segments.lowering import LazyPrograms, lower
 from ..segments.timetable import predict_seconds, segment_loads
 from ..segments.transfers import plan_transfers
@@ -247,7 +248,7 @@ def make_plan(
     if _is_large(graph) and not cluster.has_limits:
         plan = make_clustered_plan(graph, residency, costs, cluster, seed, key).plan
         return Planned(plan, LazyPrograms(graph, plan), graph)
-    priced = price_graph(graph, costs)
+    priced = PricedGraph(graph, costs)
     made_for: tuple[object, ...] = (key, residency, cluster, costs, seed)
     if node_worker is None:
         arranged = _place_and_order(priced, residency, costs, cluster, seed)

@@ -26,7 +26,7 @@ from ..model.costs import Costs
 from ..model.dag import Floats, Indices
 from ..model.disjoint_sets import find_root
 from ..model.plan import Cluster
-from ..placing.constraints import ConstraintArrays, able_workers
+from ..placing.constraints import ConstraintArrays
 from ..segments.array_timetable import SegmentTimes
 from ..segments.array_transfers import BlockArrays, distinct_pairs
 
@@ -63,6 +63,10 @@ class PlanState:
     cluster: Cluster
     """The current workers."""
 
+    def able_workers(self, kinds: int) -> list[int]:
+        """Return the workers that serve devices given as bits."""
+        return self.constraints.able_workers(self.cluster, kinds)
+
 
 def colocated_blocks(blocks: BlockArrays, bound: Indices) -> Indices:
     """Return, per block, the first block of its group: the blocks that must be on one worker with it."""
@@ -92,11 +96,6 @@ def move_to_new_workers(state: PlanState, worker: Indices, come: Sequence[int]) 
 
 def _block_moves(state: PlanState, worker: Indices, nodes: Indices) -> BlockMoves:
     return BlockMoves(blocks=replace(state.blocks, worker=worker), kinds=state.kinds, nodes=nodes)
-
-
-def _able_workers(state: PlanState, kinds: int) -> list[int]:
-    able = able_workers(state.cluster, state.constraints.names, kinds)
-    return list(range(len(state.cluster.workers))) if able is None else able
 
 
 # ---- workers that are gone -----------------------------------------------------------------------------------------
@@ -136,7 +135,7 @@ class _LostWorkers:
         for block in lost[single].tolist():
             need = int(state.kinds[block])
             if need not in able:
-                able[need] = np.array(_able_workers(state, need), np.int64)
+                able[need] = np.array(state.able_workers(need), np.int64)
             if not len(able[need]):
                 return None
             self._place(block, able[need], bound)
@@ -175,7 +174,7 @@ class _LostWorkers:
             need = int(kinds[one])
             heap = heaps.get(need)
             if heap is None:
-                able = _able_workers(state, need)
+                able = state.able_workers(need)
                 if not able:
                     return False
                 heap = heaps[need] = [(float(load[index]), index) for index in able]
@@ -352,7 +351,7 @@ def _take_waiting_blocks(state: PlanState, worker: Indices, come: Sequence[int])
     ready, due = times.ready.tolist(), times.end.tolist()
     took = (times.end - times.start).tolist()
     free = dict.fromkeys(come, 0.0)
-    able = {need: _able_workers(state, need) for need in np.unique(state.kinds).tolist()}
+    able = {need: state.able_workers(need) for need in np.unique(state.kinds).tolist()}
     moved: set[int] = set()
     before = np.full(count, -1)
     before[line[1:][same]] = line[:-1][same]
@@ -387,7 +386,8 @@ def _take_fair_share(state: PlanState, worker: Indices, come: Sequence[int]) -> 
     ends: list[int] = np.searchsorted(owner[order], np.arange(count + 1)).tolist()
     sort: list[int] = order.tolist()
     for new in come:
-        able = {need for need in np.unique(kinds).tolist() if new in _able_workers(state, need)}
+        needs: list[int] = np.unique(kinds).tolist()
+        able = {need for need in needs if new in state.able_workers(need)}
         heap = [(-float(load[index]), index) for index in range(count) if index not in come]
         heapify(heap)
         while heap and load[new] < fair:

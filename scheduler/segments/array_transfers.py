@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from raygrad.proto.ir.graph import KEEP_IN_STORE
-from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, Vjp
+from raygrad.proto.ir.nodes import VJP, Vjp
 from raygrad.proto.ir.specs import ContextSpec, is_stored
 
 from ..model.arrays import Flags, GraphArrays, as_tuples, number_rows, offsets
 from ..model.dag import Indices
 from ..model.plan import Export, InStore, OnWorker, Segment, ValueLocation
-from .segmenter import Block
-from .transfers import PlannedTransfers, cotangent_bounds
+from .transfers import COLUMN_OF, COLUMNS, PlannedTransfers, cotangent_bounds
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -36,20 +35,6 @@ class BlockArrays:
     """Per node, its block."""
     worker: Indices
     """Per block."""
-
-    def as_lists(self) -> list[Block]:
-        """Return the same as lists."""
-        return list(map(Block, self.worker.tolist(), map(list, as_tuples(self.order.tolist(), self.ends.tolist()))))
-
-
-def block_arrays(blocks: Sequence[Block], nodes: int) -> BlockArrays:
-    """Return the blocks as arrays; `nodes` is the number of nodes of the graph."""
-    sizes = np.array([len(block.nodes) for block in blocks], np.int64)
-    order = np.array([node for block in blocks for node in block.nodes], np.int64)
-    home = np.empty(nodes, np.int64)
-    home[order] = np.repeat(np.arange(len(sizes)), sizes)
-    worker = np.array([block.worker for block in blocks], np.int64)
-    return BlockArrays(order=order, ends=offsets(sizes), home=home, worker=worker)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -112,8 +97,8 @@ class ArrayTransferPlanner:
         found = np.zeros(len(arrays.spec), np.bool_)
         if self.saved_stays:
             return found
-        vjp = np.array([depth > 0 for _, depth in arrays.roles], np.bool_)
-        places = places[vjp[arrays.role[arrays.reader[places]]]]
+        vjp = np.array([node.depth > 0 for node, _, _ in arrays.priced.classes.classes], np.bool_)
+        places = places[vjp[arrays.class_of[arrays.reader[places]]]]
         readers = arrays.reader[places]
         nodes, which = np.unique(readers, return_inverse=True)
         indices: list[int] = nodes.tolist()
@@ -170,18 +155,15 @@ class ArrayTransferPlanner:
     def columns(self) -> tuple[list[int], list[int], list[int], list[int], list[float]]:
         """Return, per block, how many nodes it has: forward, vjps, hooks, sums; and their seconds."""
         arrays, blocks, count = self.arrays, self.blocks, self.count
-        counts = np.bincount(blocks.home * len(arrays.roles) + arrays.role, minlength=count * len(arrays.roles))
-        counts = counts.reshape(count, len(arrays.roles))
-
-        def nodes_of(wanted: frozenset[str], *, vjp: bool = False) -> list[int]:
-            columns = [(depth > 0) == vjp and (vjp or role in wanted) for role, depth in arrays.roles]
-            return counts[:, columns].sum(axis=1).tolist()
-
+        nodes = [node for node, _, _ in arrays.priced.classes.classes]
+        column = np.array([COLUMN_OF.get(VJP if node.depth else node.role, COLUMNS - 1) for node in nodes], np.int64)
+        counts = np.bincount(blocks.home * COLUMNS + column[arrays.class_of], minlength=count * COLUMNS)
+        forward, vjps, hooks, sums, _ = counts.reshape(count, COLUMNS).T.tolist()
         return (
-            nodes_of(frozenset({ROLE_OP, ROLE_FUNCTION})),
-            nodes_of(frozenset(), vjp=True),
-            nodes_of(frozenset({ROLE_HOOK})),
-            nodes_of(frozenset({ROLE_SUM})),
+            forward,
+            vjps,
+            hooks,
+            sums,
             np.bincount(blocks.home[blocks.order], arrays.seconds[blocks.order], count).tolist(),
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph, first_outputs
 from raygrad.proto.ir.nodes import UNDEFINED, placed
 from raygrad.proto.ir.program import Program, Step
 
@@ -19,7 +19,7 @@ from ..model.plan import Plan, Segment
 
 def lower(graph: Graph, plan: Plan) -> tuple[Program, ...]:
     """Return one program per segment of the plan, in plan order. O(nodes + edges). Equal input gives equal output."""
-    return tuple(LazyPrograms(graph, plan))
+    return LazyPrograms(graph, plan)[:]
 
 
 class LazyPrograms(Sequence[Program]):
@@ -63,28 +63,23 @@ class _Lowering:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.first: list[int] = []
-        following = len(graph.externals)
-        for node in graph.nodes:
-            self.first.append(following)
-            following += len(node.outputs)
+        self.first = first_outputs(graph)
+        values = self.first[-1] + len(graph.nodes[-1].outputs) if graph.nodes else len(graph.externals)
         self.results = frozenset(value for value, where in graph.keep if where == KEEP_ON_WORKER)
-        self.slot = [UNDEFINED] * (following + 1)  # entry -1 is that of an undefined input
-        self.last_read = [-1] * following  # position of the last reader, counted through all segments
+        self.slot = [UNDEFINED] * (values + 1)  # entry -1 is that of an undefined input
+        self.last_read = [-1] * values  # position of the last reader, counted through all segments
         self.position = 0  # of the first node of the segment at hand
 
     def program(self, plan: Plan, segment: Segment, *, open_ended: bool) -> Program:
         """Return the program of one segment. Call it once per segment, in any order."""
-        nodes, slot, last_read, begin = self.graph.nodes, self.slot, self.last_read, self.position
+        nodes, first, slot, last_read, begin = self.graph.nodes, self.first, self.slot, self.last_read, self.position
         for position, index in enumerate(segment.nodes, begin):
             for value in nodes[index].inputs:
                 if value >= 0:
                     last_read[value] = position
         imported = [plan.segments[source].exports[export].values for source, export in segment.imports]
         made = [
-            value
-            for index in segment.nodes
-            for value in range(self.first[index], self.first[index] + len(nodes[index].outputs))
+            value for index in segment.nodes for value in range(first[index], first[index] + len(nodes[index].outputs))
         ]
         results = [value for value in made if value in self.results] if self.results else []
         to_the_end = {*segment.pins, *results}
@@ -101,28 +96,26 @@ class _Lowering:
         for number, value in enumerate(held):
             if value not in to_the_end and last_read[value] >= begin:
                 frees[last_read[value] - begin].append(number)
+        slot_of = slot.__getitem__
+        steps: list[Step] = []
+        for index, freed in zip(segment.nodes, frees, strict=True):
+            node = nodes[index]
+            outputs = node.outputs
+            lowered = placed(node, tuple(map(slot_of, node.inputs)), outputs)
+            steps.append(Step(index, lowered, tuple(slot[first[index] : first[index] + len(outputs)]), tuple(freed)))
         program = Program(
             slots=len(held),
             specs=self.graph.specs,
-            externals=tuple((value, slot[value]) for value in segment.externals),
-            imports=tuple(tuple(slot[value] for value in values) for values in imported),
-            unpins=tuple((value, slot[value], last) for value, last in segment.unpins),
-            steps=tuple(
-                self._step(index, freed) for index, freed in zip(segment.nodes, map(tuple, frees), strict=True)
-            ),
-            exports=tuple(tuple(slot[value] for value in export.values) for export in segment.exports),
-            pins=tuple((slot[value], value) for value in segment.pins),
-            results=tuple((slot[value], value) for value in results),
-            open_base=self.first[segment.nodes[-1]] + 1 if open_ended else -1,
+            externals=tuple([(value, slot[value]) for value in segment.externals]),
+            imports=tuple([tuple([slot[value] for value in values]) for values in imported]),
+            unpins=tuple([(value, slot[value], last) for value, last in segment.unpins]),
+            steps=tuple(steps),
+            exports=tuple([tuple([slot[value] for value in export.values]) for export in segment.exports]),
+            pins=tuple([(slot[value], value) for value in segment.pins]),
+            results=tuple([(slot[value], value) for value in results]),
+            open_base=first[segment.nodes[-1]] + 1 if open_ended else -1,
         )
         for value in held:
             slot[value] = UNDEFINED
         self.position += len(segment.nodes)
         return program
-
-    def _step(self, index: int, frees: tuple[int, ...]) -> Step:
-        slot, first = self.slot, self.first[index]
-        node = self.graph.nodes[index]
-        outputs = node.outputs
-        lowered = placed(node, tuple([slot[value] for value in node.inputs]), outputs)
-        return Step(index, lowered, tuple(slot[first : first + len(outputs)]), frees)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..model.dag import Dag, Platform, Schedule
+from ..model.dag import Dag, Schedule
 
 
 class ClusterSegments(NamedTuple):
@@ -30,30 +30,28 @@ class ClusterSegments(NamedTuple):
 def segment_clusters(
     dag: Dag,
     schedule: Schedule,
-    platform: Platform,
+    workers: int,
     call_seconds: float,
     held: Mapping[int, Sequence[tuple[int, float]]] | None = None,
     last: int = -1,
 ) -> ClusterSegments:
-    """Return the blocks of a schedule.
+    """Return the blocks of a schedule on equal workers.
 
     `held` has, per node that reads externals held by workers, (worker, seconds of the transfer to another worker).
     Node `last`, if there is one, ends the last block; nothing may read it.
     """
-    return _ClusterSegmenter(dag, schedule, platform, call_seconds).run(held or {}, last)
+    return _ClusterSegmenter(dag, schedule, workers, call_seconds).run(held or {}, last)
 
 
 class _ClusterSegmenter:
     """One call of `segment_clusters`."""
 
-    def __init__(self, dag: Dag, schedule: Schedule, platform: Platform, call_seconds: float) -> None:
+    def __init__(self, dag: Dag, schedule: Schedule, workers: int, call_seconds: float) -> None:
         self.dag = dag
         self.call = call_seconds
-        self.slowness = platform.slowness
         self.schedule = schedule
         self.worker: list[int] = schedule.worker.tolist()
-        self.seconds: list[float] = (dag.seconds / platform.speed[schedule.worker]).tolist()
-        workers = len(platform)
+        self.seconds: list[float] = dag.seconds.tolist()
         self.open: list[list[int]] = [[] for _ in range(workers)]
         self.work = [0.0] * workers  # of the open block
         self.ready = [0.0] * workers  # arrival of the last input of the open block
@@ -65,9 +63,7 @@ class _ClusterSegmenter:
 
     def run(self, held: Mapping[int, Sequence[tuple[int, float]]], last: int) -> ClusterSegments:
         dag, worker, ended, call = self.dag, self.worker, self.ended, self.call
-        source: list[int] = dag.source.tolist()
-        before: list[int] = dag.before.tolist()
-        transfer: list[float] = (dag.transfer * self.slowness).tolist()
+        before, source, transfer = dag.edges_in()
         order: list[int] = np.lexsort((np.arange(len(dag)), self.schedule.start)).tolist()
         if last >= 0:
             order.remove(last)
@@ -83,7 +79,7 @@ class _ClusterSegmenter:
                         arrival = ended[one] + transfer[edge]
             for where, moved in held.get(node, ()):
                 if where != home:
-                    arrival = max(arrival, moved * self.slowness)
+                    arrival = max(arrival, moved)
             if self.open[home]:
                 start = max(self.free[home], self.ready[home])
                 if min(arrival - start, self.work[home]) > call:

@@ -140,6 +140,33 @@ def _cut_after_awaited(
     return pieces
 
 
+class InputArrivals:
+    """The arrival of what nodes read, in a placed graph: at once on the worker that makes or holds it, after a transfer
+    on another."""
+
+    def __init__(self, priced: PricedGraph, node_worker: Sequence[int], residency: Sequence[int]) -> None:
+        self._nodes, self._maker, self._transfer = priced.graph.nodes, priced.maker, priced.transfer
+        self._node_worker, self._residency = node_worker, residency
+
+    def last(self, index: int, ended: Sequence[float]) -> float:
+        """Return when the last input of a node has arrived on its worker. `ended` has the end of each node."""
+        arrival, maker, node_worker = 0.0, self._maker, self._node_worker
+        worker = node_worker[index]
+        for value in self._nodes[index].inputs:
+            if value < 0:
+                continue
+            source = maker[value]
+            if source >= 0:
+                came = ended[source]
+                if node_worker[source] != worker:
+                    came += self._transfer[value]
+            else:
+                came = 0.0 if self._residency[value] in (-1, worker) else self._transfer[value]
+            if came > arrival:
+                arrival = came
+        return arrival
+
+
 @dataclass(slots=True)
 class WaitSplitter:
     """Computes the time of blocks in plan order, and splits them where they would wait for another worker."""
@@ -160,10 +187,11 @@ class WaitSplitter:
         free = [0.0] * (max((block.worker for block in blocks), default=0) + 1)  # per worker, the end of its last block
         ended = [0.0] * len(seconds)  # per node, the end of its block
         pieces: list[Block] = []
+        last_arrival = InputArrivals(self.priced, self.node_worker, self.residency).last
         for worker, nodes in blocks:
             begin, start, work = 0, free[worker], 0.0
             for position, index in enumerate(nodes):
-                arrival = self._arrival(index, worker, ended)
+                arrival = last_arrival(index, ended)
                 if arrival > start:
                     if min(arrival - start, work) > call:
                         start = self._close(pieces, worker, nodes[begin:position], start + call + work, ended)
@@ -172,23 +200,6 @@ class WaitSplitter:
                 work += seconds[index]
             free[worker] = self._close(pieces, worker, nodes[begin:], start + call + work, ended)
         return Segmentation(pieces, max(*free, len(pieces) * self.costs.client_seconds))
-
-    def _arrival(self, index: int, worker: int, ended: Sequence[float]) -> float:
-        """Return the arrival of the last input that a node reads from another worker."""
-        arrival = 0.0
-        maker, transfer = self.priced.maker, self.priced.transfer
-        for value in self.priced.graph.nodes[index].inputs:
-            if value < 0:
-                continue
-            source = maker[value]
-            if source < 0:
-                home = self.residency[value]
-                came = 0.0 if home < 0 or home == worker else transfer[value]
-            else:
-                came = 0.0 if self.node_worker[source] == worker else ended[source] + transfer[value]
-            if came > arrival:
-                arrival = came
-        return arrival
 
     @staticmethod
     def _close(pieces: list[Block], worker: int, nodes: list[int], end: float, ended: list[float]) -> float:

@@ -29,6 +29,12 @@ from ..model.plan import Export, InStore, OnWorker, Segment, ValueLocation
 from ..model.priced_graph import PricedGraph
 from .segmenter import Block
 
+COLUMN_OF = {ROLE_OP: 0, ROLE_FUNCTION: 0, VJP: 1, ROLE_HOOK: 2, ROLE_SUM: 3}
+"""Per role of a node, VJP if it has a depth, the place of the count of `Segment` (forward, vjps, hooks, sums) that it
+adds to."""
+COLUMNS = 5
+"""The number of these counts, with one for nodes that are not counted, the last."""
+
 _ExportKey = tuple[tuple[int, ...], bool, bool]
 """(readers, saved, kept) as in `Export`: values of a segment with equal keys share one object."""
 
@@ -54,7 +60,7 @@ class _SegmentDraft:
     unpins: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
     after: set[int] = field(default_factory=set[int])
     bytes_in: int = 0
-    counts: dict[str, int] = field(default_factory=dict[str, int])
+    counts: list[int] = field(default_factory=lambda: [0] * COLUMNS)
     seconds: float = 0.0
 
 
@@ -119,11 +125,10 @@ class _TransferPlanner:
     def _read(self, segment: int, draft: _SegmentDraft) -> None:
         """Collect the values that a segment reads and does not make, and count its nodes by kind."""
         nodes, maker, home, seconds = self.priced.graph.nodes, self.priced.maker, self.home, self.priced.seconds
-        counts = draft.counts
+        counts, column = draft.counts, COLUMN_OF.get
         for index in draft.nodes:
             node = nodes[index]
-            kind = VJP if node.depth else node.role
-            counts[kind] = counts.get(kind, 0) + 1
+            counts[column(VJP if node.depth else node.role, COLUMNS - 1)] += 1
             draft.seconds += seconds[index]
             crossing = False
             for value in node.inputs:
@@ -200,7 +205,7 @@ class _TransferPlanner:
         return total + sum(self.priced.size[value] for value, _ in pulled)
 
     def _segment(self, draft: _SegmentDraft) -> Segment:
-        counts = draft.counts
+        forward, vjps, hooks, sums, _ = draft.counts
         return Segment(
             worker=draft.worker,
             nodes=tuple(draft.nodes),
@@ -210,10 +215,10 @@ class _TransferPlanner:
             pins=tuple(sorted(draft.pins)),
             unpins=tuple(draft.unpins),
             after=tuple(sorted(draft.after)),
-            forward_nodes=counts.get(ROLE_OP, 0) + counts.get(ROLE_FUNCTION, 0),
-            vjp_nodes=counts.get(VJP, 0),
-            hook_nodes=counts.get(ROLE_HOOK, 0),
-            sum_nodes=counts.get(ROLE_SUM, 0),
+            forward_nodes=forward,
+            vjp_nodes=vjps,
+            hook_nodes=hooks,
+            sum_nodes=sums,
             bytes_in=draft.bytes_in,
             bytes_out=sum(self.priced.size[value] for export in draft.exports for value in export.values),
             predicted_seconds=draft.seconds,

@@ -44,10 +44,14 @@ _HOMES = {
     **dict.fromkeys("can_cast promote_types result_type".split(), "raygrad.autograd.core.type_promotion"),
     **dict.fromkeys(
         (
-            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace eye randn rand "
-            "randint zeros_like ones_like full_like empty_like rand_like randn_like randperm manual_seed"
+            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace eye zeros_like "
+            "ones_like full_like empty_like"
         ).split(),
         "raygrad.autograd.dispatch.creation",
+    ),
+    **dict.fromkeys(
+        "randn rand randint rand_like randn_like randperm manual_seed".split(),
+        "raygrad.autograd.dispatch.random_numbers",
     ),
 }
 
@@ -108,15 +112,15 @@ if TYPE_CHECKING:
     from raygrad.autograd.dispatch.creation import full as full
     from raygrad.autograd.dispatch.creation import full_like as full_like
     from raygrad.autograd.dispatch.creation import linspace as linspace
-    from raygrad.autograd.dispatch.creation import manual_seed as manual_seed
     from raygrad.autograd.dispatch.creation import ones as ones
     from raygrad.autograd.dispatch.creation import ones_like as ones_like
-    from raygrad.autograd.dispatch.creation import rand as rand
-    from raygrad.autograd.dispatch.creation import randint as randint
-    from raygrad.autograd.dispatch.creation import randn as randn
     from raygrad.autograd.dispatch.creation import tensor as tensor
     from raygrad.autograd.dispatch.creation import zeros as zeros
     from raygrad.autograd.dispatch.creation import zeros_like as zeros_like
+    from raygrad.autograd.dispatch.random_numbers import manual_seed as manual_seed
+    from raygrad.autograd.dispatch.random_numbers import rand as rand
+    from raygrad.autograd.dispatch.random_numbers import randint as randint
+    from raygrad.autograd.dispatch.random_numbers import randn as randn
     from raygrad.autograd.engine.checkpointing import checkpoint as checkpoint
     from raygrad.autograd.nodes.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from raygrad.autograd.nodes.anomaly import is_anomaly_enabled as is_anomaly_enabled

@@ -10,7 +10,7 @@ from typing import Any
 from raygrad.autograd.devices.backends.backend import Backend
 from raygrad.autograd.devices.backends.device import Device
 from raygrad.autograd.devices.serving import as_device, available_backend, backend_for_kind
-from raygrad.autograd.dispatch.creation import manual_seed as manual_seed
+from raygrad.autograd.dispatch.random_numbers import manual_seed as manual_seed
 from raygrad.errors import DeviceError
 
 __all__ = [

@@ -26,7 +26,6 @@ LAZY: dict[tuple[str, str], str] = {
     ("raygrad.client", "raygrad.workers.executors.ray"): "needs Ray, which is optional",
     ("raygrad.client", "raygrad.report"): "is loaded where a report is asked for",
     ("raygrad.report", "raygrad.report.draw"): "is loaded where something is drawn",
-    ("raygrad.report", "raygrad.report.drawing"): "is loaded where something is drawn",
     ("raygrad.report", "jinja2"): "takes long to load",
     ("raygrad.report", "rich"): "takes long to load",
 }
@@ -186,4 +185,4 @@ def test_each_exception_is_still_one():
         if one.function and is_within(name, pair[0]) and is_within(one.target, pair[1])
     }
     assert used == LAZY.keys()
-    assert len(LAZY) <= 10
+    assert len(LAZY) <= 8  # with one seed and one class name that is used twice: ten exceptions in all

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, dag_of, lower_bound
+from raygrad.scheduler.model.critical_path import lower_bound
+from raygrad.scheduler.model.dag import Platform, dag_of
 
 TESTS = Path(__file__).parents[1]
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, check_schedule, critical_path, lower_bound
-from raygrad.scheduler.placing.baselines import cpop, heft, peft
+from raygrad.scheduler.model.critical_path import critical_path, lower_bound
+from raygrad.scheduler.model.dag import Platform
 from raygrad.scheduler.placing.scheduling import schedule
+
+from ..baselines import check_schedule, cpop, heft, peft
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "families.py"
 spec = importlib.util.spec_from_file_location("benchmark_families", FILE)

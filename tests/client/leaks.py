@@ -50,7 +50,7 @@ class Held(NamedTuple):
 
 
 def held(session: rg.Session) -> Held:
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     gc.collect()
     processes = sorted({os.getpid(), *session._driver.executor.pids()})
     return Held(

@@ -278,11 +278,11 @@ def test_attributes_are_what_they_are_eagerly(name: str, where: str) -> None:
             if "memory" in SESSIONS[where]:
                 others = [(leaf(float(number + 1)).detach() * 2.0).sin() for number in range(8)]
                 session.run(*others)
-                session._wait_for_everything()
+                session._waiter.wait_for_everything()
             made.append(1)
 
         for _ in range(2):  # learned, and known
             assert [plain(one) for one in program(between)] == expected
         assert made
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
     assert all([value is True or value == [True, True] for value in heard]), heard

@@ -75,7 +75,7 @@ def ran(seed: int, **options: Any) -> tuple[list[Any], list[int]]:
                 optimizer.step()
             made.append(loss.item())
             made += [None if w.grad is None else w.grad.numpy().tobytes() for w in ws]
-            session._wait_for_everything()
+            session._waiter.wait_for_everything()
             assert session.last_run is not None
             peaks += [peak for one in session.last_run.report().run.workers for _, _, peak in one.peaks]
     return made, peaks

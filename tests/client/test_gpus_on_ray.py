@@ -219,7 +219,7 @@ def test_saved_tensors_stay_on_their_gpu_under_every_policy(recording: Any, poli
         assert loss.item() == 5.0  # forward has run, backward has not
         seen_on(recording, 1)
         loss.backward()
-        recording._wait_for_everything()
+        recording._waiter.wait_for_everything()
         assert seen_on(recording, 1)[-1] == (0, 0, 0)
         grads.append(x.grad.tolist())
     assert grads == [[2.0, 4.0], [2.0, 4.0]]
@@ -280,7 +280,7 @@ def test_what_objects_hold_on_a_gpu_stays_there_until_the_client_asks(recording:
         seen_on(recording, 1)
         y, mesh, items = Meshed.apply(x)
         y.sum().backward()
-        recording._wait_for_everything()
+        recording._waiter.wait_for_everything()
         assert str(mesh.points.device) == "cuda:1"
         assert mesh.points.cpu().tolist() == [3.0, 6.0]
         assert (items[0].cpu().tolist(), items[1], x.grad.tolist()) == ([1.0, 2.0], "name", [2.0, 2.0])
@@ -300,7 +300,7 @@ def test_what_forward_set_on_its_context_is_read_where_the_client_asks(recording
     assert [one.cpu().tolist() for one in y.grad_fn.saved_tensors] == [[1.0, 2.0]]
     seen_on(recording, 1)
     y.sum().backward()
-    recording._wait_for_everything()
+    recording._waiter.wait_for_everything()
     assert seen_on(recording, 1)[-1] == (0, 0, 0), "backward uses what stayed there, not what the client read"
     assert x.grad.tolist() == [2.0, 4.0]
 
@@ -344,7 +344,7 @@ def test_training_over_two_gpus_leaves_nothing_there_and_moves_the_same_at_each_
             loss = run(rg.ones(16, 8, dtype=rg.float64))
             if number % 10 == 9:
                 losses[-1].append(loss.item())
-                recording._wait_for_everything()
+                recording._waiter.wait_for_everything()
                 told.append((*held_on(recording), *[seen_on(recording, worker)[-1] for worker in (0, 1)]))
         assert told[1] == told[2]
         assert losses[-1][-1] < losses[-1][0]

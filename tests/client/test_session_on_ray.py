@@ -307,7 +307,7 @@ def test_h8_a_failure_in_step_three_of_five_leaves_the_parameters_of_step_two(re
             optimiser.zero_grad()
             (FailsAt.apply(w, rg.tensor(float(step))) ** 2).sum().backward()
             optimiser.step()
-        recording._wait_for_everything()
+        recording._waiter.wait_for_everything()
 
     two = rg.tensor([1.0, -2.0], dtype=rg.float64, requires_grad=True)
     train(two, 2)

@@ -126,15 +126,15 @@ class Watched:
         Raises:
             An error of that work that was not raised before.
         """
-        self._session._wait_for_everything()
+        self._session._waiter.wait_for_everything()
         return [(name, plain(value)) for run in self._runs[self._skip :] for name, value in run.emits]
 
     def wait(self) -> None:
         """Submit what is left, and wait for all; errors that were not raised are the program's own."""
         with contextlib.suppress(Exception):
-            self._session._submit()
+            self._session._submitter.submit()
         with contextlib.suppress(Exception):
-            self._session._wait_for_everything()
+            self._session._waiter.wait_for_everything()
 
     def listed(self) -> int:
         """Return how many transfers between devices the plans of the runs since `forget` list."""

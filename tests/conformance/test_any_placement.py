@@ -14,7 +14,8 @@ import raygrad as rg
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
-from raygrad.scheduler.placing.place import Constraints, Placement, find_constraints
+from raygrad.scheduler.placing.constraints import Constraints, find_constraints
+from raygrad.scheduler.placing.place import Placement
 from raygrad.scheduler.planning import planner
 from raygrad.scheduler.segments.segmenter import segment_graph
 

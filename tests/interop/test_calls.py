@@ -73,4 +73,4 @@ def test_constants_that_python_finds_equal_are_told_apart() -> None:
     assert len({identity_of(1), identity_of(1.0), identity_of(True)}) == 3
     assert identity_of(0.0) != identity_of(-0.0)
     with pytest.raises(TypeError):
-        identity_of([1])
+        hash(identity_of([1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import raygrad as rg
-from raygrad.optim.adaptive import AdaptiveOptimizer
+from raygrad.optim.optimizer import AdaptiveOptimizer
 
 
 class Recorded(AdaptiveOptimizer):
@@ -16,7 +16,7 @@ class Recorded(AdaptiveOptimizer):
         self.moves = []
 
     def initial(self, group, param):
-        yield "sum", rg.full_like(param, 7.0)
+        return {"sum": rg.full_like(param, 7.0)}
 
     def move(self, group, param, direction, kept):
         self.moves.append((group["weight_decay"], direction.item(), kept["step"].item(), kept["sum"].item()))

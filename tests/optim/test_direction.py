@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import raygrad as rg
-from raygrad.optim.direction import direction_of
+from raygrad.optim.optimizer import direction_of
 
 
 @pytest.mark.parametrize(

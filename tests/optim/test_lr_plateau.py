@@ -75,3 +75,13 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], message: str)
         ReduceLROnPlateau(optimizer(rg), **options)
     with pytest.raises(TypeError, match="is not an Optimizer"):
         ReduceLROnPlateau(None)  # pyright: ignore[reportArgumentType]
+
+
+def test_steps_of_a_cooldown_count_for_no_reduction() -> None:
+    optimizer = rg.optim.SGD([rg.ones(1, requires_grad=True)], lr=1.0)
+    scheduler = rg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1, cooldown=3)
+    rates: list[float] = []
+    for _ in range(9):
+        scheduler.step(1.0)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == [1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25]

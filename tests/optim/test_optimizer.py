@@ -290,3 +290,14 @@ def test_state_goes_to_the_device_of_the_parameters_that_it_is_loaded_for(inside
         for one, optimizer in zip((here, there), optimizers, strict=True):
             descend([one], optimizer, 2)
         assert there.tolist() == here.tolist()
+
+
+def test_a_counter_that_is_loaded_keeps_its_own_precision() -> None:
+    param = rg.ones(2, dtype=rg.float16).requires_grad_()
+    first = rg.optim.Adam([param], lr=0.1)
+    (param * param).sum().backward()
+    first.step()
+    second = rg.optim.Adam([param], lr=0.1)
+    second.load_state_dict(first.state_dict())
+    assert first.state[param]["step"].dtype == second.state[param]["step"].dtype == rg.float64
+    assert second.state[param]["exp_avg"].dtype == rg.float16

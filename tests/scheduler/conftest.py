@@ -14,10 +14,10 @@ from raygrad.proto.ir.nodes import GradSum, Node
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec
 from raygrad.scheduler.machine.commands import Command
 from raygrad.scheduler.machine.events import Event
-from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.machine.machine import Machine
 
 from ..graph_nodes import function_node, function_vjp_node, hook_node, op_node, op_vjp_node, plain_node
+from .machine.invariants import check_invariants
 
 CONTEXT, SMALL = 0, 1
 

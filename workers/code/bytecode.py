@@ -22,8 +22,6 @@ _ATTRIBUTE_STORES: Final = ("STORE_ATTR", "DELETE_ATTR")
 _ITEM_STORES: Final = frozenset((dis.opmap["STORE_SUBSCR"], dis.opmap["DELETE_SUBSCR"]))
 _NO_EFFECT: Final = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME", "PRECALL"))
 
-_all_names: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
-
 
 def inner_codes(code: CodeType) -> Iterator[CodeType]:
     """Yield the code of the functions, lambdas, comprehensions and classes that code defines."""
@@ -42,6 +40,8 @@ class Names(NamedTuple):
     """Variables of enclosing functions, in the order of the closure."""
     globals: tuple[str, ...]
     """Globals that the code reads or writes, inner functions included."""
+    all: tuple[str, ...]
+    """Globals and attributes, inner functions included."""
 
 
 _names: dict[int, Names] = {}
@@ -52,26 +52,15 @@ def names_in(code: CodeType) -> Names:
     known = _names.get(id(code))
     if known is None:
         found = dict.fromkeys(str(one.argval) for one in dis.get_instructions(code) if one.opname in _GLOBAL_OPS)
-        for inner in inner_codes(code):
-            found.update(dict.fromkeys(names_in(inner).globals))
+        names = dict.fromkeys(code.co_names)
+        for inner in map(names_in, inner_codes(code)):
+            found.update(dict.fromkeys(inner.globals))
+            names.update(dict.fromkeys(inner.all))
         if len(_names) >= CODES_KEPT:
             _names.clear()
         arguments = code.co_varnames[: code.co_argcount]
-        known = _names[id(code)] = Names(code, arguments, code.co_freevars, tuple(found))
+        known = _names[id(code)] = Names(code, arguments, code.co_freevars, tuple(found), tuple(names))
     return known
-
-
-def all_names(code: CodeType) -> tuple[str, ...]:
-    """Return the names of globals and attributes in code, inner functions included."""
-    known = _all_names.get(id(code))
-    if known is None:
-        names = dict.fromkeys(code.co_names)
-        for inner in inner_codes(code):
-            names.update(dict.fromkeys(all_names(inner)))
-        if len(_all_names) >= CODES_KEPT:
-            _all_names.clear()
-        known = _all_names[id(code)] = (code, tuple(names))
-    return known[1]
 
 
 def stores_attribute(code: CodeType, name: str) -> bool:

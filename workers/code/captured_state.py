@@ -145,7 +145,7 @@ class CapturedState(Visitor):
     def _array(self, array: np.ndarray[Any, Any]) -> list[Part]:
         if not is_fixed(array):
             self.guard.array(array)
-        return []
+        return item_parts(array.ravel().tolist()) if array.dtype.hasobject else []
 
     def _generator(self, generator: Generator) -> list[Part]:
         self.guard.generator(generator)

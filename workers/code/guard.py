@@ -117,8 +117,9 @@ class Guard:
         return kind
 
     def array(self, array: np.ndarray[Any, Any]) -> None:
-        """Guard the shape, dtype and elements of an array."""
-        self._states.append((_checksum, (array,), _checksum(array)))
+        """Guard the shape, dtype and elements of an array; of an array of objects, which objects they are."""
+        read = _shape_and_objects if array.dtype.hasobject else _checksum
+        self._states.append((read, (array,), read(array)))
 
     def generator(self, generator: Generator) -> None:
         """Guard the state of a generator of random numbers."""
@@ -197,6 +198,10 @@ def is_fixed(array: np.ndarray[Any, Any]) -> bool:
 def _checksum(array: np.ndarray[Any, Any]) -> int:
     data = np.ascontiguousarray(array)
     return hash((array.shape, array.dtype.str, zlib.crc32(data.view(np.uint8).data if data.size else b"")))
+
+
+def _shape_and_objects(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    return (array.shape, *array.ravel().tolist())
 
 
 def generator_state(generator: Generator) -> Any:

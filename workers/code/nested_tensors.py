@@ -16,7 +16,7 @@ from raygrad.errors import NotShippable
 
 from .effects import writes_to
 from .importable import import_name
-from .pickling import load, opened_value, pickle_with_tensors
+from .pickling import load, opened_value, pickle_around_tensors
 from .visitor import reachable
 
 _PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np.ndarray, np.dtype, ModuleType))
@@ -75,12 +75,12 @@ def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
     Raises:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
-    data, pickler = pickle_with_tensors(value)
+    data, pickler = pickle_around_tensors(value)
     filled = next((name for function, name in pickler.mutable if writes_to(function)), "")
     return data, pickler.captured, filled
 
 
-def tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:
+def nested_tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:
     """Return the tensors of a node's embeddings: one tensor per value, wherever it is nested."""
     made: dict[int, Tensor] = {}
     kinds = [kind for one in embedded for kind in one.kinds]

@@ -146,39 +146,52 @@ class _Pickler(cloudpickle.Pickler):
         return _make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, _fill_class
 
 
-_P = TypeVar("_P", bound=_Pickler)
-
-
-class CodePickler(_Pickler):
-    """The pickler of user code: extracts arrays and tensors, numbers classes, notes captured mutable containers."""
+class _ExtractingPickler(_Pickler):
+    """A pickler that extracts some values: they are not part of the pickle, and `load` puts them back."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
-        self.captured: list[Tensor | np.ndarray[Any, Any]] = []
-        self.classes: list[type] = []
+        self.captured: list[Any] = []
+        """The extracted values, in the order of their slots."""
         self.mutable: list[tuple[FunctionType, str]] = []
         """Functions that go by value, each with the name of a list, dict or set that it captures."""
         self._slots: dict[int, tuple[int, int]] = {}
+
+    def extracted(self, obj: Any, kind: int) -> tuple[int, int]:
+        """Extract a value of a kind (see `kind_of_capture`), and return what stands for it in the pickle."""
+        slot = self._slots.get(id(obj))
+        if slot is None:
+            slot = self._slots[id(obj)] = (len(self.captured), kind)
+            self.captured.append(obj)
+        return slot
+
+    def sends(self, function: FunctionType) -> None:
+        self.mutable.extend(_mutable_of(function))
+
+
+_P = TypeVar("_P", bound=_Pickler)
+
+
+class CodePickler(_ExtractingPickler):
+    """The pickler of user code: extracts arrays and tensors, numbers classes."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.classes: list[type] = []
 
     def persistent_id(self, obj: Any) -> tuple[int, int] | None:
         kind = cast("type[Any]", type(obj))
         if kind is np.ndarray:
             if obj.dtype.kind not in CAPTURED_KINDS or obj.size == 0:
                 return None
-        elif kind is not Tensor and not isinstance(obj, Tensor):
+            return self.extracted(obj, 0)
+        if kind is not Tensor and not isinstance(obj, Tensor):
             return None
-        slot = self._slots.get(id(obj))
-        if slot is None:
-            slot = self._slots[id(obj)] = (len(self.captured), 0 if kind is np.ndarray else kind_of_capture(obj))
-            self.captured.append(obj)
-        return slot
+        return self.extracted(obj, kind_of_capture(obj))
 
     def class_reference(self, cls: type) -> int:
         self.classes.append(cls)
         return len(self.classes) - 1
-
-    def sends(self, function: FunctionType) -> None:
-        self.mutable.extend(_mutable_of(function))
 
 
 def _mutable_of(function: FunctionType) -> Iterator[tuple[FunctionType, str]]:
@@ -194,44 +207,18 @@ def _mutable_of(function: FunctionType) -> Iterator[tuple[FunctionType, str]]:
                 yield function, name
 
 
-class ValuePickler(_Pickler):
-    """The pickler of nested arguments: extracts tensors, notes mutable containers that functions capture."""
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file)
-        self.captured: list[Tensor] = []
-        self.mutable: list[tuple[FunctionType, str]] = []
-        self._slots: dict[int, tuple[int, int]] = {}
+class ValuePickler(_ExtractingPickler):
+    """The pickler of nested arguments: extracts tensors."""
 
     def persistent_id(self, obj: Any) -> tuple[int, int] | None:
-        if not isinstance(obj, Tensor):
-            return None
-        slot = self._slots.get(id(obj))
-        if slot is None:
-            slot = self._slots[id(obj)] = (len(self.captured), PLAIN)
-            self.captured.append(obj)
-        return slot
-
-    def sends(self, function: FunctionType) -> None:
-        self.mutable.extend(_mutable_of(function))
+        return self.extracted(obj, PLAIN) if isinstance(obj, Tensor) else None
 
 
-class _ArrayPickler(_Pickler):
+class _ArrayPickler(_ExtractingPickler):
     """The pickler of values on devices: extracts arrays of devices."""
 
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file)
-        self.captured: list[Any] = []
-        self._slots: dict[int, tuple[int, int]] = {}
-
     def persistent_id(self, obj: Any) -> tuple[int, int] | None:
-        if not is_device_array(obj):
-            return None
-        slot = self._slots.get(id(obj))
-        if slot is None:
-            slot = self._slots[id(obj)] = (len(self.captured), 0)
-            self.captured.append(obj)
-        return slot
+        return self.extracted(obj, 0) if is_device_array(obj) else None
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor) and obj.grad_fn is None and is_device_array(obj._data):
@@ -438,21 +425,12 @@ def pickle_value(value: Any) -> bytes:
     return _pickled(value, _Pickler)[0]
 
 
-def pickle_around_tensors(value: Any) -> tuple[bytes, list[Tensor]]:
-    """Return a Python object as bytes for `load`, and the tensors in it, which do not go with it: they may be pending.
+def pickle_around_tensors(value: Any) -> tuple[bytes, ValuePickler]:
+    """Return a Python object as bytes for `load`, and the pickler, which has the tensors in it (`captured`): they do
+    not go with it, since they may be pending.
 
     Raises:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
-    """
-    data, pickler = _pickled(value, ValuePickler)
-    return data, pickler.captured
-
-
-def pickle_with_tensors(value: Any) -> tuple[bytes, ValuePickler]:
-    """Return the bytes of an object and the pickler, which has the extracted tensors and captured containers.
-
-    Raises:
-        NotShippable: as `pickle_around_tensors`.
     """
     return _pickled(value, ValuePickler)
 

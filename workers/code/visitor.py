@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, cast
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 
-from .bytecode import all_names, names_in
+from .bytecode import names_in
 from .guard import ABSENT, MADE_BY_PYTHON, Part
 from .importable import imports_alike, is_well_known
 
@@ -140,7 +140,7 @@ def function_parts(function: FunctionType, of_library: bool = False) -> list[Par
         of_library: leave out attributes and globals, which are the library's own; what it closes over may be the
             user's, as in a decorator.
     """
-    _, arguments, free, global_names = names_in(function.__code__)
+    _, arguments, free, global_names, _ = names_in(function.__code__)
     found: list[Part] = []
     add = found.append
     defaults, keywords, closure = function.__defaults__, function.__kwdefaults__, function.__closure__
@@ -180,7 +180,7 @@ def through_modules(function: FunctionType, held: Sequence[Part]) -> list[Part]:
     for _, _, _, module in held:
         if type(module) is ModuleType and not is_well_known(module):
             space = vars(module)
-            names = [name for name in all_names(function.__code__) if name in space]
+            names = [name for name in names_in(function.__code__).all if name in space]
             found += [("through module", name, space, space[name]) for name in names]
     return found
 

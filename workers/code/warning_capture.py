@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
-from raygrad.proto.ir.program import Warned
+from raygrad.proto.ir.program import CapturedWarning
 
 from .exceptions import pack_exception, unpack_exception
 
@@ -30,7 +30,7 @@ class WarningCollector:
     def __init__(self) -> None:
         self._node: Callable[[], int] | None = None
         """Returns the index of the running node, while a segment runs."""
-        self._seen: dict[tuple[type[Warning], str, str, int], Warned] = {}
+        self._seen: dict[tuple[type[Warning], str, str, int], CapturedWarning] = {}
         self._left_out = 0
         self._show_anyway: Any = warnings.showwarning
         warnings.resetwarnings()
@@ -43,7 +43,7 @@ class WarningCollector:
         self._seen.clear()
         self._left_out = 0
 
-    def end(self) -> tuple[Warned, ...]:
+    def end(self) -> tuple[CapturedWarning, ...]:
         """Stop collecting; return the warnings, one per text and source line."""
         found = list(self._seen.values())
         if self._left_out and found:
@@ -76,7 +76,7 @@ class WarningCollector:
             self._left_out += 1
             return
         warning = message if isinstance(message, Warning) else category(message)
-        self._seen[key] = Warned(
+        self._seen[key] = CapturedWarning(
             self._node(),
             category.__name__,
             text,
@@ -108,7 +108,7 @@ def _module_of(filename: str, line: int) -> str:
     return ""
 
 
-def unpack_warning(warned: Warned) -> Warning:
+def unpack_warning(warned: CapturedWarning) -> Warning:
     """Return a warning as issued; a UserWarning that names its type if that cannot be imported here."""
     error = unpack_exception(warned.warning)
     return error if isinstance(error, Warning) else UserWarning(f"{warned.category}: {warned.message}")

@@ -222,7 +222,7 @@ def failed_record(call: Call, worker: str, pid: int, error: BaseException, secon
         exports=(),
         results=(),
         sizes=(),
-        learned=(),
+        observations=(),
         undefined=(),
         emits=(),
         hooks=(),

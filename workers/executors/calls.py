@@ -79,7 +79,7 @@ def work_of(
         unpinned: pinned values that the worker releases with this call.
     """
     segment = planned.plan.segments[command.segment]
-    beside = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.headroom])
+    headroom = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.headroom])
     limits = tuple(
         [(memory, sizes[command.worker]) for memory, sizes in planned.plan.limits if sizes[command.worker] > 0]
     )
@@ -95,7 +95,7 @@ def work_of(
     key = key_of(planned.plan, command.segment)
     return Work(
         worker=command.worker,
-        call=Call(command.run, command.segment, command.attempt, key, tuple(values), unpinned, beside, limits),
+        call=Call(command.run, command.segment, command.attempt, key, tuple(values), unpinned, headroom, limits),
         program=planned.programs[command.segment],
         arguments=tuple(arguments),
         after=tuple(dict.fromkeys(after)),

@@ -311,12 +311,12 @@ class Driver:
     @property
     def saved_bytes(self) -> int:
         """Bytes of saved tensors and contexts in the object store now, by the records' account."""
-        return self._machine.saved_bytes
+        return self._machine.state.saved_bytes
 
     @property
     def peak_saved_bytes(self) -> int:
         """The most that `saved_bytes` has been."""
-        return self._machine.peak_saved_bytes
+        return self._machine.state.peak_saved_bytes
 
     # ---- reports of the executor ------------------------------------------------------------------------------------
 

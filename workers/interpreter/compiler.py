@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from raygrad.autograd.core.array_layout import is_array
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
 from raygrad.autograd.dispatch.autocast import restored_modes
 from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
-from raygrad.autograd.dispatch.dispatch import MISUSE, explained
+from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import OpContext, vjp_arrays
@@ -52,9 +52,9 @@ from ..values.slots import Execute, Slots
 from .arguments import given
 from .derivatives import compile_function_vjp
 from .device_retry import retried_on_full_device
-from .device_steps import compile_move, compile_op_on, compile_vjp_on, device_of_node
+from .device_steps import compile_general_op, compile_general_vjp, compile_move, device_of_node
 from .functions import Host, compile_function
-from .leaf_gradients import Leaves
+from .leaf_gradients import BorrowedLeaves
 from .op_vjp import OpDerivative
 from .user_emits import emit
 
@@ -94,10 +94,11 @@ def _compile_op(node: OpCall, step: Step, program: Program, host: Host) -> Execu
     if moves(node):
         return compile_move(step, program.specs)
     device = device_of_node(node, program.specs)
-    return _compile_op_here(node, step.outputs) if device is CPU else compile_op_on(node, step.outputs, device)
+    compile_on = _compile_op_here if device is CPU else compile_general_op
+    return compile_on(node, step.outputs, device)
 
 
-def _compile_op_here(node: OpCall, targets: Sequence[int]) -> Execute:
+def _compile_op_here(node: OpCall, targets: Sequence[int], device: Device) -> Execute:
     op = get_op(node.fn)
     sources, params = node.inputs, node.params
     sole = op.sole_kernel()
@@ -133,32 +134,15 @@ def _compile_op_here(node: OpCall, targets: Sequence[int]) -> Execute:
 
         return binary
 
-    def general(slots: Slots) -> None:
-        operands = [None if s == UNDEFINED else slots[s] for s in sources]
-        if any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
-            for target in targets:
-                if target >= 0:
-                    slots[target] = None
-            return
-        dtype: Any = next((o.dtype for o in operands if is_array(o)), None)
-        try:
-            out = op.builtin_kernel("cpu", dtype)(*operands, *params)
-        except MISUSE as error:
-            raise explained(op, params, operands, error) from None
-        for target, value in zip(targets, (out,) if op.outputs == 1 else out, strict=True):
-            if target >= 0:
-                slots[target] = value if type(value) is _ARRAY else np.asarray(value)
-
-    return general
+    return compile_general_op(node, targets, device)
 
 
 def _compile_op_vjp(node: OpVjp, step: Step, program: Program, host: Host) -> Execute:
     if moves(node):
         return compile_move(step, program.specs)
     device = device_of_node(node, program.specs)
-    if device is not CPU:
-        return compile_vjp_on(node, step.outputs, program.specs, device)
-    return _compile_op_vjp_here(OpDerivative.of(node, step.outputs, program.specs, "cpu"))
+    one = OpDerivative.of(node, step.outputs, program.specs, device.type)
+    return _compile_op_vjp_here(one) if device is CPU else compile_general_vjp(one, device)
 
 
 def _compile_op_vjp_here(one: OpDerivative) -> Execute:
@@ -179,35 +163,7 @@ def _compile_op_vjp_here(one: OpDerivative) -> Execute:
 
         return sole
 
-    def vjp(slots: Slots) -> None:
-        grads = one.grads(slots)
-        for grad in grads:
-            if grad is not None:
-                break
-        else:
-            one.undefined(slots)
-            return
-        results = vjp_arrays(op, rule, one.context(slots), grads)
-        for position, target in wanted:
-            slots[target] = results[position]
-
-    return vjp
-
-
-def _compile_defined(node: CheckDefined, step: Step, program: Program, host: Host) -> Execute:
-    (source,) = step.node.inputs
-    (target,) = step.outputs
-
-    def defined(slots: Slots) -> None:
-        if slots[source] is None:
-            raise GraphError(
-                "a gradient that was defined in earlier runs is undefined in this one, and an optimiser had gone by "
-                "that: return zeros from the backward that left it out, or test `.grad is None` before each step"
-            )
-        if target >= 0:
-            slots[target] = slots[source]
-
-    return defined
+    return compile_general_vjp(one, CPU)
 
 
 def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Execute:
@@ -224,59 +180,53 @@ def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Exe
     return add
 
 
-def _compile_no_nan(node: CheckNotNan, step: Step, program: Program, host: Host) -> Execute:
-    (source,) = step.node.inputs
-    (target,) = step.outputs
-    message = node.message
-
-    def no_nan(slots: Slots) -> None:
-        value = slots[source]
-        if value is not None and value.dtype.kind in "fc":
-            with device_guard(value) if needs_device_guard(value) else nullcontext():
-                if np.isnan(value).any():
-                    raise AutogradError(message)
-        if target >= 0:
-            slots[target] = value
-
-    return no_nan
+# ---- nodes of one output -------------------------------------------------------------------------------------------
 
 
-def _compile_after(node: ControlDependency, step: Step, program: Program, host: Host) -> Execute:
-    source = step.node.inputs[0]
-    (target,) = step.outputs
+def _by_value(compute: Callable[[Any, Host, list[Any]], Any]) -> Callable[[Any, Step, Program, Host], Execute]:
+    """Return what compiles a node whose one output `compute` returns from the node, the host and its inputs."""
 
-    def after(slots: Slots) -> None:
-        slots[target] = slots[source]
+    def compiled(node: Node, step: Step, program: Program, host: Host) -> Execute:
+        sources, (target,) = node.inputs, step.outputs
 
-    return after
+        def execute(slots: Slots) -> None:
+            slots[target] = compute(node, host, [slots[source] for source in sources])
 
+        return execute
 
-def _compile_digest(node: Digest, step: Step, program: Program, host: Host) -> Execute:
-    (target,) = step.outputs
-
-    def digest(slots: Slots) -> None:
-        slots[target] = fingerprint([slots[source] for source in step.node.inputs])
-
-    return digest
+    return compiled
 
 
-def _compile_agree(node: CheckDigest, step: Step, program: Program, host: Host) -> Execute:
-    source, before, *made = step.node.inputs
-    (target,) = step.outputs
-    name = node.function
+def _defined(_node: CheckDefined, _host: Host, inputs: list[Any]) -> Any:
+    if inputs[0] is None:
+        raise GraphError(
+            "a gradient that was defined in earlier runs is undefined in this one, and an optimiser had gone by "
+            "that: return zeros from the backward that left it out, or test `.grad is None` before each step"
+        )
+    return inputs[0]
 
-    def agree(slots: Slots) -> None:
-        if fingerprint([slots[one] for one in made]) != slots[before]:
-            raise ImpureFunctionError(
-                f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
-                "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand outside, "
-                "passed in), keep no state between calls, or set pure = False on it and no saved_policy = 'recompute', "
-                "which has its context kept",
-                name,
-            )
-        slots[target] = slots[source]
 
-    return agree
+def _no_nan(node: CheckNotNan, _host: Host, inputs: list[Any]) -> Any:
+    value = inputs[0]
+    if value is not None and value.dtype.kind in "fc":
+        with device_guard(value) if needs_device_guard(value) else nullcontext():
+            if np.isnan(value).any():
+                raise AutogradError(node.message)
+    return value
+
+
+def _agree(node: CheckDigest, _host: Host, inputs: list[Any]) -> Any:
+    context, before, *made = inputs
+    if fingerprint(made) != before:
+        name = node.function
+        raise ImpureFunctionError(
+            f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
+            "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand outside, "
+            "passed in), keep no state between calls, or set pure = False on it and no saved_policy = 'recompute', "
+            "which has its context kept",
+            name,
+        )
+    return context
 
 
 def fingerprint(arrays: Sequence[np.ndarray[Any, Any] | None]) -> bytes:
@@ -301,16 +251,6 @@ def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Exe
     return spill
 
 
-def _compile_load(node: Load, step: Step, program: Program, host: Host) -> Execute:
-    (source,) = node.inputs
-    (target,) = step.outputs
-
-    def load(slots: Slots) -> None:
-        slots[target] = host.values.load(slots[source])
-
-    return load
-
-
 # ---- user code -----------------------------------------------------------------------------------------------------
 
 
@@ -328,8 +268,8 @@ def _compile_hook(node: HookCall, step: Step, program: Program, host: Host) -> E
 
 def _hook(node: HookCall, step: Step, host: Host) -> Execute:
     kind, count = node.kind, node.gradients
-    leaves = Leaves.of(node, step.outputs)
-    inputs = Leaves.inputs_before(step, leaves)
+    leaves = BorrowedLeaves.of(node, step.outputs)
+    inputs = BorrowedLeaves.inputs_before(step, leaves)
     values, beside, captured = inputs[:count], inputs[count : count + node.shown], inputs[count + node.shown :]
     targets = step.outputs[: len(step.outputs) - (leaves.returned if leaves else 0)]
 
@@ -383,12 +323,12 @@ _COMPILE: Final[dict[type, Callable[[Any, Step, Program, Host], Execute]]] = {
     FunctionVjp: _compile_function_vjp,
     HookCall: _compile_hook,
     GradSum: _compile_sum,
-    CheckDefined: _compile_defined,
-    CheckNotNan: _compile_no_nan,
-    ControlDependency: _compile_after,
-    Digest: _compile_digest,
-    CheckDigest: _compile_agree,
+    CheckDefined: _by_value(_defined),
+    CheckNotNan: _by_value(_no_nan),
+    ControlDependency: _by_value(lambda node, host, inputs: inputs[0]),
+    Digest: _by_value(lambda node, host, inputs: fingerprint(inputs)),
+    CheckDigest: _by_value(_agree),
     Emit: _compile_emit,
     Spill: _compile_spill,
-    Load: _compile_load,
+    Load: _by_value(lambda node, host, inputs: host.values.load(*inputs)),
 }

@@ -34,18 +34,18 @@ from raygrad.autograd.nodes.once_differentiable import delayed_error_outputs
 from raygrad.autograd.saved.saved_slots import UnreadableSlots
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp
-from raygrad.proto.ir.program import Learned, Step
+from raygrad.proto.ir.program import FunctionObservation, Step
 
 from ..values.contexts import Context, with_attributes
 from ..values.slots import Execute, Slots
 from .arguments import given
 from .functions import Host, refuses_write
-from .leaf_gradients import Leaves
+from .leaf_gradients import BorrowedLeaves
 from .leaf_gradients import refused as refused_change
 from .user_emits import emitting_to
 
 CONDUCT: Final = "conduct"
-"""What a vjp reports, in a `Learned`: what backward does with its context, as the sum of these."""
+"""What a vjp reports, in a `FunctionObservation`: what backward does with its context, as the sum of these."""
 
 CHANGES: Final = 1
 """It sets or deletes something on it."""
@@ -75,8 +75,8 @@ class _Vjp:
 
         first = 1 + node.items
         items, self._values = node.inputs[1:first], node.inputs[first : first + len(node.attributes)]
-        self._leaves = leaves = Leaves.of(node, step.outputs)
-        self._captured = captured = Leaves.inputs_before(step, leaves)[first + len(node.attributes) :]
+        self._leaves = leaves = BorrowedLeaves.of(node, step.outputs)
+        self._captured = captured = BorrowedLeaves.inputs_before(step, leaves)[first + len(node.attributes) :]
         flagged = frozenset(node.requires_grad)
         self._size = len(items)
         self._present = [(place, slot, place in flagged) for place, slot in enumerate(items) if slot != UNDEFINED]
@@ -162,7 +162,9 @@ class _Vjp:
                 if context.recipe is not None:
                     slots[left_slot].recipe = context.recipe.after_backward(slots[left_slot])
             if node.reports_effects or conduct & CHANGES:
-                self._host.report.learned.append(Learned(self._step.index, ((CONDUCT, conduct),), (), ()))
+                self._host.report.observations.append(
+                    FunctionObservation(self._step.index, ((CONDUCT, conduct),), (), ())
+                )
         missing: list[int] = []
         targets = self._targets
         for number, position in enumerate(node.wanted):

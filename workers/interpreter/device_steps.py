@@ -1,14 +1,17 @@
-"""Compiled steps on devices: built-in ops, their vjps, and transfers between devices.
+"""Compiled steps of built-in ops and their vjps on any device, and transfers between devices.
 
-The runner compiles nodes with it whose values are not on the host. The op registry selects the kernel, by (op, device,
-dtype). The device of the operands is the current one while a step runs. Values move by `to_device` only."""
+The compiler has faster ones for few operands on the host. The op registry selects the kernel, by (op, device, dtype).
+The device of the operands is the current one while a step runs. Values move by `to_device` only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
+
+from raygrad.autograd.core.array_layout import is_array
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.backends.device_memory import describe_shapes, with_memory_retry
 from raygrad.autograd.devices.serving import (
@@ -21,7 +24,7 @@ from raygrad.autograd.devices.serving import (
     needs_device_guard,
 )
 from raygrad.autograd.dispatch.device_dispatch import run
-from raygrad.autograd.dispatch.dispatch import MISUSE, explained
+from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import vjp_arrays
 from raygrad.proto.ir.nodes import UNDEFINED, Node, OpCall, OpVjp
@@ -56,26 +59,27 @@ def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
     return move
 
 
-def compile_op_on(node: OpCall, targets: Sequence[int], device: Device) -> Execute:
-    """Return a step that runs a built-in op on a device, with output slots `targets`."""
+def compile_general_op(node: OpCall, targets: Sequence[int], device: Device) -> Execute:
+    """Return a step that runs a built-in op of any number of operands on any device, with output slots `targets`."""
     op = get_op(node.fn)
-    sources, params = node.inputs, node.params
+    sources, params, on_host = node.inputs, node.params, device is CPU
+    is_operand: Callable[[Any], bool] = is_array if on_host else is_device_array
 
     def execute(slots: Slots) -> None:
-        operands = [None if s == UNDEFINED else slots[s] for s in sources]
-        if any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
-            results: Any = (None,) * op.outputs
-        else:
-            arrays: list[Any] = [o for o in operands if is_device_array(o)]
-            dtype: Any = arrays[0].dtype if arrays else None
+        operands: list[Any] = [None if s == UNDEFINED else slots[s] for s in sources]
+        results: Any = (None,) * op.outputs
+        if not any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
+            dtype: Any = next((o.dtype for o in operands if is_operand(o)), None)
             try:
-                if arrays:
-                    out = run(op, operands, params, dtype)
-                else:  # a factory: no operand is an array
+                if on_host or dtype is None:  # a factory: no operand is an array
                     out = op.builtin_kernel(device.type, dtype)(*operands, *params)
+                else:
+                    out = run(op, operands, params, dtype)
             except MISUSE as error:
                 raise explained(op, params, operands, error) from None
             results = (out,) if op.outputs == 1 else out
+            if on_host:
+                results = [value if type(value) is np.ndarray else np.asarray(value) for value in results]
         for target, value in zip(targets, results, strict=True):
             if target >= 0:
                 slots[target] = value
@@ -83,26 +87,32 @@ def compile_op_on(node: OpCall, targets: Sequence[int], device: Device) -> Execu
     return execute
 
 
-def compile_vjp_on(node: OpVjp, targets: Sequence[int], specs: Sequence[Spec], device: Device) -> Execute:
-    """Return a step that runs the vjp of a built-in op on a device, with output slots `targets`."""
-    one = OpDerivative.of(node, targets, specs, device.type)
+def compile_general_vjp(one: OpDerivative, device: Device) -> Execute:
+    """Return a step that runs the vjp of a built-in op on any device."""
+
+    op, rule, wanted, on_host = one.op, one.rule, one.wanted, device is CPU
 
     def vjp(slots: Slots) -> None:
         grads = one.grads(slots)
-        held = next((grad for grad in grads if grad is not None), None)
-        if held is None:
+        for held in grads:
+            if held is not None:
+                break
+        else:
             one.undefined(slots)
             return
         context = one.context(slots)
-        backend = known_backend_of(held)
-        with device_guard(held) if needs_device_guard(held) else nullcontext():
-            results = with_memory_retry(
-                backend,
-                backend.index_of(held),
-                lambda: f"in the derivative of {one.op.name} of {describe_shapes(grads)}",
-                lambda: vjp_arrays(one.op, one.rule, context, grads),
-            )
-        for position, target in one.wanted:
+        if on_host:
+            results = vjp_arrays(op, rule, context, grads)
+        else:
+            backend = known_backend_of(held)
+            with device_guard(held) if needs_device_guard(held) else nullcontext():
+                results = with_memory_retry(
+                    backend,
+                    backend.index_of(held),
+                    lambda: f"in the derivative of {op.name} of {describe_shapes(grads)}",
+                    lambda: vjp_arrays(op, rule, context, grads),
+                )
+        for position, target in wanted:
             slots[target] = results[position]
 
     return vjp

@@ -31,7 +31,7 @@ from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.codec.signatures import told_outputs
 from raygrad.proto.ir.array_layout import layout_of
 from raygrad.proto.ir.nodes import FunctionCall
-from raygrad.proto.ir.program import Learned, Program, Step
+from raygrad.proto.ir.program import FunctionObservation, Program, Step
 from raygrad.proto.ir.signatures import (
     CAPTURED,
     DIRTY,
@@ -45,24 +45,16 @@ from raygrad.proto.ir.signatures import (
     Origin,
 )
 
-from ..code.nested_tensors import Embedding, opened, tensors_of
+from ..code.nested_tensors import Embedding, nested_tensors_of, opened
 from ..code.shipping import pickle_value
 from ..memory.accounting import held_by_context
 from ..values.contexts import Context, attributes_of, bound_to
 from ..values.slots import Execute, Slots
 from .arguments import compile_arguments, compile_originals
-from .leaf_gradients import Leaves
+from .leaf_gradients import BorrowedLeaves
 from .user_emits import emitting_to
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
-
-
-class ObservationSink(Protocol):
-    """What a running program tells about itself."""
-
-    learned: list[Learned]
-    undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
-    hooks: list[int]
 
 
 class Values(Protocol):
@@ -79,7 +71,7 @@ class Host(Protocol):
     """What the runner needs of its host."""
 
     report: Any
-    """The `ObservationSink` of the run that is under way."""
+    """The `RecordBuilder` of the run that is under way."""
 
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
@@ -104,8 +96,8 @@ class _Forward:
         count = len(flags)
         self._step, self._host, self._expected, self._names = step, host, expected, names
         sources, self._given_by_name = node.inputs[:count], node.inputs[count : count + len(names)]
-        self._leaves = leaves = Leaves.of(node, step.outputs)
-        self._captured = Leaves.inputs_before(step, leaves)[count + len(names) :]
+        self._leaves = leaves = BorrowedLeaves.of(node, step.outputs)
+        self._captured = BorrowedLeaves.inputs_before(step, leaves)[count + len(names) :]
         self._edges = tuple([_edge(flag) for flag in flags])
         self._recorded = node.recorded
         self._context, self._targets = step.outputs[0], step.outputs[1:]
@@ -132,7 +124,7 @@ class _Forward:
         captured, leaves, recorded = self._captured, self._leaves, self._recorded
         beside = len(captured) - sum([one.own for one in embedded])
         read = [slots[s] for s in captured[:beside]] if beside else []
-        tensors = tensors_of(embedded, captured[beside:], slots) if embedded else []
+        tensors = nested_tensors_of(embedded, captured[beside:], slots) if embedded else []
         lent = leaves.lend(slots, read, [], dict(enumerate(tensors))) if leaves else []
         cls = self._host.code(self._step.node.fn, read)
         inside: frozenset[int] = frozenset()
@@ -190,7 +182,7 @@ class _Forward:
         if self._expected is None:
             _check_unchanged(context, args, self._originals(slots))
         shown = signature_of_run(context, args, outputs, isinstance(raw, tuple))
-        self._host.report.learned.append(learned(self._step.index, context, shown, args, outputs))
+        self._host.report.observations.append(learned(self._step.index, context, shown, args, outputs))
 
     def _check(self, cls: Any, context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> None:
         """Check that a run showed what was expected.
@@ -328,7 +320,7 @@ def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> Origi
 
 def learned(
     index: int, context: FunctionNode, shown: ObservedSignature, args: Sequence[Any], outputs: Sequence[Any]
-) -> Learned:
+) -> FunctionObservation:
     """Return the entry of a record for a Function that was not known before."""
     layouts = [layout_of(output._data) if isinstance(output, Tensor) else None for output in outputs]
     changed = shown.changed
@@ -339,4 +331,4 @@ def learned(
         ("holds", held_by_context(context)),
         ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changed])),
     )
-    return Learned(index, told_outputs(shown, layouts, facts), shown.saved_inputs, shown.saved_outputs)
+    return FunctionObservation(index, told_outputs(shown, layouts, facts), shown.saved_inputs, shown.saved_outputs)

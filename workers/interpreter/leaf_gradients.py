@@ -32,7 +32,7 @@ REFUSED, HOME, DISCARDED = 0, 1, 2
 forward for its derivatives and must have no effects."""
 
 
-class Leaves:
+class BorrowedLeaves:
     """The leaves whose `.grad` a step borrows. Their gradients are the last inputs of the step and, if they return to
     the client, its last outputs."""
 
@@ -46,16 +46,16 @@ class Leaves:
         """The output slots of the gradients, -1 for one that is not requested."""
 
     @staticmethod
-    def of(node: FunctionCall | FunctionVjp | HookCall, outputs: Sequence[int]) -> Leaves | None:
+    def of(node: FunctionCall | FunctionVjp | HookCall, outputs: Sequence[int]) -> BorrowedLeaves | None:
         """Return the leaves of a node with these output slots; None if it has none."""
         if node.leaves is None:
             return None
         entries, fate = node.leaves
         targets = outputs[-len(entries) :] if fate == HOME else [-1] * len(entries)
-        return Leaves(entries, fate, node.inputs[-len(entries) :], targets)
+        return BorrowedLeaves(entries, fate, node.inputs[-len(entries) :], targets)
 
     @staticmethod
-    def inputs_before(step: Step, leaves: Leaves | None) -> tuple[int, ...]:
+    def inputs_before(step: Step, leaves: BorrowedLeaves | None) -> tuple[int, ...]:
         """Return the inputs of a step before the gradients of its leaves."""
         return step.node.inputs if leaves is None else step.node.inputs[: -len(leaves)]
 

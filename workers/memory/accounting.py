@@ -123,11 +123,6 @@ class MemoryAccount:
             del self._owners[key]
             self.held[owner.device] -= owner.size
 
-    def step_ran(self, step: Step, slots: Sequence[Any]) -> None:
-        """Count what a step made, and no longer what it was the last to read."""
-        self.step_made(step, slots)
-        self.step_freed(step, slots)
-
     def step_made(self, step: Step, slots: Sequence[Any]) -> None:
         """Count what a step made."""
         if step.node.role == ROLE_FUNCTION:

@@ -1,7 +1,7 @@
 """The eviction policy of a worker: which values leave a memory, for a call or a step that needs it.
 
 Values whose next use is furthest leave first; of values that are used equally late, large ones, and then the oldest, as
-backward uses those last. Values that share memory leave together. `store` carries evictions out and records why.
+backward uses those last. Values that share memory leave together. `evictor` carries evictions out.
 """
 
 from __future__ import annotations
@@ -9,39 +9,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
 from raygrad.proto.ir.program import Step
 
 from ..values.contexts import LARGE
-from ..values.placeholders import ValueState
 from .accounting import owners_of
 
 T = TypeVar("T")
 
 NEVER: Final = 1 << 62
 """The next use of a value that no step of the call uses: after every step."""
-
-
-class EvictionReason(Enum):
-    """Why a value left a memory."""
-
-    PLAN = "a step of the plan spills it"
-    HEADROOM = "the call leaves values of other runs less memory than they held"
-    LIMIT = "the memory limit left too little for a step or an input"
-    DEVICE_FULL = "the device ran out of memory"
-    BACKWARD_ENDED = "backward left it, and memory is limited"
-
-
-class Eviction(NamedTuple):
-    """One value that left a memory."""
-
-    reason: EvictionReason
-    state: ValueState
-    """What became of it."""
-    sizes: tuple[tuple[str, int], ...]
-    """Per memory, the bytes that it held there."""
 
 
 class Location(NamedTuple):
@@ -113,7 +91,7 @@ def headroom_victims(
         run: the run of the call. Its values do not count, since its plan counts them, nor does what the call `reads`.
         reads: see above.
         memory: "cpu", "cuda:0".
-        headroom: see `Call.beside`; -1 for any.
+        headroom: see `Call.headroom`; -1 for any.
     """
     if headroom < 0:
         return Victims([], 0)

@@ -1,4 +1,4 @@
-"""The evictor: spills values of a worker, or drops them for recipes, wherever they are held, and notes why.
+"""The evictor: spills values of a worker, or drops them for recipes, wherever they are held.
 
 What leaves first is the policy's affair (`eviction`). A value is written once, however many places hold it, and its
 placeholder is put in each of them. What cannot be written stays; on a full device it is dropped if it has a recipe.
@@ -19,8 +19,6 @@ from .accounting import owners_of
 from .call_values import CallValues
 from .eviction import (
     NEVER,
-    Eviction,
-    EvictionReason,
     Location,
     Victims,
     choose_victims,
@@ -48,12 +46,6 @@ class Evictor:
         self._worker = worker
         self._named = named
         self._spill = spill
-        self.log: list[Eviction] = []
-        """What left a memory since the latest call began."""
-
-    def note(self, reason: EvictionReason, spilled: SpilledValue) -> None:
-        """Log that a value was spilled."""
-        self.log.append(Eviction(reason, spilled.state, tuple(spilled.sizes)))
 
     def reserve(
         self,
@@ -70,7 +62,7 @@ class Evictor:
         held, limit = call.account.held, call.limits[device]
         want = held.get(device, 0) + nbytes - limit + limit // EVICTED_BESIDES
         while held.get(device, 0) + nbytes > limit:
-            if not self._evict(call, EvictionReason.LIMIT, device, position, want, fixed=fixed, among=among):
+            if not self._evict(call, device, position, want, fixed=fixed, among=among):
                 if call.disk_error is not None:
                     raise call.disk_error
                 break
@@ -84,9 +76,9 @@ class Evictor:
     def keep_headroom(self, call: Call, values: CallValues) -> None:
         """Evict named values of other runs, as far as they pass the headroom that a call leaves them."""
         reads = {source for source in call.externals if isinstance(source, Pinned)}
-        for memory, headroom in call.beside:
+        for memory, headroom in call.headroom:
             victims = headroom_victims(self._named.locations(), call.run, reads, memory, headroom)
-            self._spill_all(values, EvictionReason.HEADROOM, victims)
+            self._spill_all(values, victims)
         if values.disk_error is not None:
             raise values.disk_error
 
@@ -94,7 +86,7 @@ class Evictor:
         """See `ValueStore.free_device`."""
         if self._forget_unwritable(call):
             return True
-        evicted = self._evict(call, EvictionReason.DEVICE_FULL, device, call.position()) or self._drop(call, device)
+        evicted = self._evict(call, device, call.position()) or self._drop(call, device)
         if evicted:
             self._forget_unwritable(call)
             self._warn_once(call, device, what)
@@ -105,7 +97,6 @@ class Evictor:
     def _evict(
         self,
         call: CallValues,
-        reason: EvictionReason,
         memory: str,
         position: int,
         want: int | None = None,
@@ -120,7 +111,7 @@ class Evictor:
             victims = choose_victims(memory, candidates, position, want=want, fixed=staying.union(fixed))
             if not victims.locations:
                 return False
-            if self._spill_all(call, reason, victims):
+            if self._spill_all(call, victims):
                 return True
 
     def _candidates(
@@ -148,15 +139,13 @@ class Evictor:
                 stack.extend([value.recipe for value in recipe.inputs.values() if type(value) is RecipeValue])
                 yield from locations_in([recipe.inputs])
 
-    def _spill_all(self, call: CallValues, reason: EvictionReason, victims: Victims) -> bool:
+    def _spill_all(self, call: CallValues, victims: Victims) -> bool:
         """Spill values wherever they are held; return whether one was."""
         written: dict[int, SpilledValue | None] = {}
         for place in victims.locations:
             value = place.value
             if id(value) not in written:
-                spilled = written[id(value)] = self._spilled(call, value)
-                if spilled is not None:
-                    self.note(reason, spilled)
+                written[id(value)] = self._spilled(call, value)
             placeholder = written[id(value)]
             if placeholder is not None:
                 self._substitute(call, place, placeholder)
@@ -193,10 +182,9 @@ class Evictor:
                     found.append((NEVER, _size_on(place.value, device), place, recipe))
         found.sort(key=lambda one: -one[0])
         dropped: dict[int, tuple[Any, RecipeValue]] = {}
-        for _, size, place, recipe in until_freed(found, lambda one: one[1]):
+        for _, _, place, recipe in until_freed(found, lambda one: one[1]):
             dropped[id(place.value)] = place.value, recipe
             self._substitute(call, place, recipe)
-            self.log.append(Eviction(EvictionReason.DEVICE_FULL, recipe.state, ((device, size),)))
         for place in list(self._outside_slots(call)) if dropped else ():  # the same, where it is held besides
             one = dropped.get(id(place.value))
             if one is not None and one[0] is place.value:

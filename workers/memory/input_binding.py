@@ -103,7 +103,7 @@ class InputBinding:
         """Return what a slot was bound to, as long as it is held: GONE if it was released, or if nothing was bound."""
         name = self.names.get(slot)
         if name is not None:
-            return self._named.get(name)
+            return self._named.get(name, GONE)
         for (_, number), source in zip(self._program.externals, self._call.externals, strict=True):
             if number == slot:
                 return self.brought[source.argument][source.index] if isinstance(source, Item) else source

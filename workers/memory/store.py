@@ -40,16 +40,15 @@ from raygrad.scheduler.model.unseen_functions import UnseenFunctions
 
 from ..values.contexts import LARGE, Context
 from ..values.packed_values import POISON, portable, restored
-from ..values.placeholders import Placeholder, SpilledValue, ValueState, state_of
+from ..values.placeholders import GONE, Placeholder, SpilledValue, ValueState, state_of
 from ..values.slots import Execute
 from ..values.spill_file import FileRegion, SpillFile
 from .accounting import MemoryAccount, shares_of
 from .call_values import CallValues
-from .eviction import Eviction, EvictionReason
 from .evictor import Evictor
 from .input_binding import InputBinding
 from .memory_limit import MemoryLimiter
-from .named_values import Name, NamedValues
+from .named_values import NO_NAME, Name, NamedValues
 from .rematerialize import RecipeFinder
 
 
@@ -67,11 +66,6 @@ class ValueStore:
         """Memory is limited in the latest call."""
         self._unseen = UnseenFunctions()
 
-    @property
-    def evictions(self) -> Sequence[Eviction]:
-        """What left a memory since the latest call began, and why: by any way but its release."""
-        return self._evictor.log
-
     # ---- named values -------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -79,7 +73,7 @@ class ValueStore:
 
     def put(self, name: Name, value: Any) -> None:
         """Hold a value, or a placeholder of one, under a name."""
-        self._named.put(name, value)
+        self._named[name] = value
 
     def get(self, name: Name) -> Any:
         """Return a value. One that is not in memory stays where it is.
@@ -103,7 +97,7 @@ class ValueStore:
 
     def poison(self, names: Iterable[Name]) -> None:
         """Hold POISON under the names of values that will not be made."""
-        self._named.poison(names)
+        self._named.update(dict.fromkeys(names, POISON))
 
     # ---- one value ----------------------------------------------------------------------------------------------
 
@@ -147,7 +141,6 @@ class ValueStore:
             with contextlib.suppress(NotShippable):
                 spilled = self.spill(context)
                 context.put_away(lambda: self.load(spilled.region).packed())
-                self._evictor.note(EvictionReason.BACKWARD_ENDED, spilled)
         return context
 
     # ---- the values of a call -----------------------------------------------------------------------------------
@@ -164,9 +157,7 @@ class ValueStore:
         slots: list[Any] = [None] * (program.slots + 1)  # the last, number -1, takes what no step reads
         binding = InputBinding(call, program, objects, slots, self._named)
         self._call = values = CallValues((call.run, call.segment), program, compiled, slots, position, binding)
-        self._limited = bool(call.beside)
-        if self._evictor.log:
-            self._evictor.log.clear()
+        self._limited = bool(call.headroom)
         return values
 
     def close_call(self) -> None:
@@ -184,7 +175,7 @@ class ValueStore:
         assert values is not None
         binding = values.binding
         assert binding is not None
-        if not call.beside:
+        if not call.headroom:
             if not binding.bind_named():
                 return False
             binding.bind_brought()
@@ -232,12 +223,11 @@ class ValueStore:
         if value is None or type(value) is SpilledValue:
             return None if value is None else value.region  # it is there already
         spilled = slots[slot] = self.spill(value)
-        self._evictor.note(EvictionReason.PLAN, spilled)
         call = self._call
         if call is None or call.binding is None:
             return spilled.region
         name = call.binding.names.get(slot)
-        named = name is not None and self._named.exchange(name, self._named.get(name), spilled)
+        named = name is not None and self._named.exchange(name, self._named.get(name, GONE), spilled)
         if call.account is not None:
             for _ in range(1 + named):
                 call.account.remove(value)
@@ -261,7 +251,7 @@ class ValueStore:
                 if finder is None:
 
                     def find(slot: int, freed: bool) -> Any:  # what came without a name ends with the call
-                        return named.get(names.get(slot)) if freed else slots[slot]
+                        return named.get(names.get(slot, NO_NAME), GONE) if freed else slots[slot]
 
                     finder = call.recipes(len(call.compiled), find)
                 assert finder is not None

@@ -14,7 +14,16 @@ import numpy as np
 
 from raygrad.autograd.devices.serving import device_of, is_device_array, to_host
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call, Failure, Learned, Program, Record, Timing, Warned
+from raygrad.proto.ir.program import (
+    INLINE_RESULT_BYTES,
+    Call,
+    CapturedWarning,
+    Failure,
+    FunctionObservation,
+    Program,
+    Record,
+    Timing,
+)
 
 from ..code.shipping import pack_exception
 from ..interpreter.compiler import node_name
@@ -26,7 +35,7 @@ class RecordBuilder:
     """The fields of a `Record` other than values, collected while a call runs."""
 
     def __init__(self) -> None:
-        self.learned: list[Learned] = []
+        self.observations: list[FunctionObservation] = []
         self.undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
         self.hooks: list[int] = []
         self.emits: list[tuple[int, int, str, Any]] = []
@@ -46,7 +55,7 @@ def record_of(
     started: float,
     status: str,
     failure: Failure | None = None,
-    warned: tuple[Warned, ...] = (),
+    warned: tuple[CapturedWarning, ...] = (),
 ) -> Record:
     """Return the record of a call that started at `started`, by `time.perf_counter`."""
     return Record(
@@ -60,7 +69,7 @@ def record_of(
         exports=(),
         results=(),
         sizes=(),
-        learned=tuple(report.learned),
+        observations=tuple(report.observations),
         undefined=tuple(report.undefined),
         emits=tuple(report.emits),
         hooks=tuple(report.hooks),

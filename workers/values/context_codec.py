@@ -6,6 +6,7 @@ host), and is on its device wherever it is held."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -119,7 +120,13 @@ def pack_places(places: Sequence[Any] | None) -> Any:
 
 
 def pack_meta(meta: Any) -> Any:
-    return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]).name)
+    return None if meta is None else (tuple(meta[0]), _dtype_name(np.dtype(meta[1])))
+
+
+@lru_cache(maxsize=256)
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype, which NumPy puts together anew each time."""
+    return dtype.name
 
 
 def unpack_meta(meta: Any) -> Any:

@@ -180,8 +180,8 @@ class Context:
             "materialize": state.materialize,
             "barren": tuple(sorted(state.barren)),
             "wanted": state.wanted,
-            "inputs": tuple(pack_meta(meta) for meta in state.inputs),
-            "outputs": tuple(pack_meta(meta) for meta in state.outputs),
+            "inputs": tuple(map(pack_meta, state.inputs)),
+            "outputs": tuple(map(pack_meta, state.outputs)),
             "places": (pack_places(state.input_places), pack_places(state.places)),
         }
 

@@ -146,7 +146,4 @@ def in_own_order(array: Any, move: Callable[[Any], Any]) -> Any:
 def _own_order(array: Any) -> tuple[list[int], list[int]]:
     """Return the axes of an array by their strides, the longest first, and where each went."""
     axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
-    back = [0] * array.ndim
-    for place, axis in enumerate(axes):
-        back[axis] = place
-    return axes, back
+    return axes, [axes.index(axis) for axis in range(array.ndim)]

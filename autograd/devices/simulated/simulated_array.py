@@ -36,6 +36,16 @@ class CudaDeviceId(NamedTuple):
     id: int
 
 
+def _question(kind: Callable[[Any], Any]) -> Callable[[StandInArray], Any]:
+    """Return the method that reads an array's one element as a Python number: the host asks, and waits."""
+
+    def ask(self: StandInArray) -> Any:
+        self._owner.count_question()
+        return kind(self._owner.read(self))
+
+    return ask
+
+
 class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array of a simulated device. `get()` copies it to the host."""
 
@@ -127,21 +137,7 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
         self._owner.count_to_host(self._host.nbytes)
         return self._owner.read(self).tolist()
 
-    def __bool__(self) -> bool:
-        self._owner.count_question()
-        return bool(self._owner.read(self))
-
-    def __float__(self) -> float:
-        self._owner.count_question()
-        return float(self._owner.read(self))
-
-    def __int__(self) -> int:
-        self._owner.count_question()
-        return int(self._owner.read(self))
-
-    def __complex__(self) -> complex:
-        self._owner.count_question()
-        return complex(self._owner.read(self))
+    __bool__, __float__, __int__, __complex__ = (_question(kind) for kind in (bool, float, int, complex))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise TypeError(

@@ -1,6 +1,6 @@
-"""Elementwise arithmetic of two operands: add, mul, div, remainder, pow, maximum, clamp, atan2, lerp, with derivatives.
+"""Elementwise arithmetic of two operands: add, mul, pow, maximum, clamp, atan2, lerp, with derivatives.
 
-Operands are tensors, or a tensor and a Python number.
+Operands are tensors, or a tensor and a Python number. Division is in `division`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from raygrad.errors import AutogradError
 
 from ...dispatch.direct_functions import binary_function
 from ...dispatch.dispatch import call, call_few
-from ...registry.define_op import conj, define, infer_elementwise, log_of_sum, quiet, xp
+from ...registry.define_op import conj, define, infer_elementwise, log_of_sum, quiet
 from ...registry.dtype_constraints import floats_alone, no_bools, no_complex, real_floats, real_numbers
-from ..layout.axis_order import zeros_apart, zeros_as
-from .compare import keep, where
+from ..layout.axis_order import zeros_apart
+from .division import div
 from .unary import exp, log
+from .where import keep, where
 
 PUBLIC = """
-    add addcdiv addcmul atan2 clamp clamp_max clamp_min div floor_divide fmod hypot lerp logaddexp maximum minimum mul
-    pow remainder sub
+    add addcdiv addcmul atan2 clamp clamp_max clamp_min hypot lerp logaddexp maximum minimum mul pow sub
 """.split()
 
 # ---- sums and products -----------------------------------------------------------------------------------------------
@@ -49,12 +49,6 @@ def _mul_backward(ctx: Any, g: Any) -> Any:
     if g.dtype.kind == "f":
         return g * b if need_a else None, g * a if need_b else None
     return g * conj(b) if need_a else None, g * conj(a) if need_b else None
-
-
-def _div_backward(ctx: Any, g: Any) -> Any:
-    a, b = ctx.saved_tensors
-    need_a, need_b = ctx.needs_input_grad
-    return g / conj(b) if need_a else None, -g * conj((a / b) / b) if need_b else None
 
 
 _CROSSED = {"a": "b", "b": "a"}
@@ -92,15 +86,6 @@ mul = binary_function(
     __name__,
     "Return `input * other`.",
 )
-_DIV = define(
-    "div",
-    ("a", "b"),
-    quiet(np.true_divide),
-    infer_elementwise("div"),
-    _div_backward,
-    saved_for={"a": "b"},
-    promotes="float",
-)
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
@@ -115,115 +100,6 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 def _scaled(other: Any, alpha: Any) -> Any:
     return mul(other, alpha) if hasattr(other, "dtype") else other * alpha
-
-
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """Return `input / other`; with `rounding_mode` "floor" or "trunc" rounded, integers then staying integers."""
-    if rounding_mode is None:
-        return call_few(_DIV, input, other)
-    if rounding_mode == "floor":
-        return floor_divide(input, other)
-    if rounding_mode != "trunc":
-        raise AutogradError(
-            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
-        )
-    return call_few(_DIV_TRUNC, input, other)
-
-
-# ---- division with remainder -----------------------------------------------------------------------------------------
-
-
-def _checked(kernel: Any) -> Any:
-    """Return a kernel that refuses integer division by zero, for which NumPy gives zero."""
-
-    def checked(a: Any, b: Any) -> Any:
-        if (a.dtype if hasattr(a, "dtype") else b.dtype).kind in "iub" and not np.all(b):
-            raise AutogradError("ZeroDivisionError: integer division by zero")
-        return kernel(a, b)
-
-    return quiet(checked)
-
-
-def _div_trunc(a: Any, b: Any) -> Any:
-    if (a.dtype if hasattr(a, "dtype") else b.dtype).kind not in "iub":
-        return np.trunc(np.true_divide(a, b))
-    quotient = np.floor_divide(a, b)
-    return quotient + ((np.multiply(quotient, b) != a) & (quotient < 0))
-
-
-def _floor_divide(a: Any, b: Any) -> Any:
-    """Floats: the floor of the quotient, corrected as in Python, and infinite where `b` is zero."""
-    out = np.floor_divide(a, b)
-    return out if out.dtype.kind in "iub" else xp.where(xp.equal(b, 0), xp.true_divide(a, b), out).astype(out.dtype)
-
-
-def _no_gradient(ctx: Any, g: Any) -> Any:
-    need_a, need_b = ctx.needs_input_grad
-    return zeros_as(g) if need_a else None, zeros_as(g) if need_b else None
-
-
-def _remainder_backward(ctx: Any, g: Any) -> Any:
-    a, b = ctx.saved_tensors
-    return g, -g * floor_divide(a, b) if ctx.needs_input_grad[1] else None
-
-
-def _fmod_backward(ctx: Any, g: Any) -> Any:
-    a, b = ctx.saved_tensors
-    return g, -g * call_few(_DIV_TRUNC, a, b) if ctx.needs_input_grad[1] else None
-
-
-floor_divide = binary_function(
-    define(
-        "floor_divide",
-        ("a", "b"),
-        _checked(_floor_divide),
-        infer_elementwise("floor_divide"),
-        _no_gradient,
-        saves="none",
-        promotes="arith",
-        admits=real_numbers,
-    ),
-    __name__,
-    "Return `input / other` rounded towards minus infinity.",
-)
-_DIV_TRUNC = define(
-    "div_trunc",
-    ("a", "b"),
-    _checked(_div_trunc),
-    infer_elementwise("div_trunc"),
-    _no_gradient,
-    saves="none",
-    promotes="arith",
-    admits=real_numbers,
-)
-remainder = binary_function(
-    define(
-        "remainder",
-        ("a", "b"),
-        _checked(np.remainder),
-        infer_elementwise("remainder"),
-        _remainder_backward,
-        saved_for={"a": "b", "b": "b"},
-        promotes="arith",
-        admits=real_numbers,
-    ),
-    __name__,
-    "Return the remainder of `input / other`, with the sign of `other`, as Python's `%`.",
-)
-fmod = binary_function(
-    define(
-        "fmod",
-        ("a", "b"),
-        _checked(np.fmod),
-        infer_elementwise("fmod"),
-        _fmod_backward,
-        saved_for={"a": "b", "b": "b"},
-        promotes="arith",
-        admits=real_numbers,
-    ),
-    __name__,
-    "Return the remainder of `input / other`, with the sign of `input`, as C's fmod.",
-)
 
 
 # ---- powers ----------------------------------------------------------------------------------------------------------

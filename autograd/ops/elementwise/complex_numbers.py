@@ -11,7 +11,8 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...dispatch.dispatch import call_few, check_operand
+from ...dispatch.dispatch import call_few
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import broadcast_shape, define, infer_same, real_of, space_of
 from ...registry.define_op import conj as conjugated
 from ..layout.axis_order import zeros_as
@@ -28,14 +29,6 @@ def infer_real(params: tuple[Any, ...], a: Any) -> Any:
 # ---- complex numbers -------------------------------------------------------------------------------------------------
 
 
-def _real(a: Any) -> Any:
-    return a.real
-
-
-def _imag(a: Any) -> Any:
-    return a.imag
-
-
 def _imag_infer(params: tuple[Any, ...], a: Any) -> Any:
     if a.dtype.kind != "c":
         raise AutogradError("imag is not implemented for tensors with non-complex dtypes.")
@@ -47,13 +40,9 @@ def _imag_backward(ctx: Any, g: Any) -> Any:
     return complex(zeros_as(g), g)
 
 
-def _conj(a: Any) -> Any:
-    return np.conjugate(a)
-
-
-_REAL = define("real", ("a",), _real, infer_real, lambda ctx, g: g, saves="none", view=True)
-_IMAG = define("imag", ("a",), _imag, _imag_infer, _imag_backward, saves="none", view=True)
-_CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conjugated(g), saves="none")
+_REAL = define("real", ("a",), lambda a: a.real, infer_real, lambda ctx, g: g, saves="none", view=True)
+_IMAG = define("imag", ("a",), lambda a: a.imag, _imag_infer, _imag_backward, saves="none", view=True)
+_CONJ = define("conj", ("a",), np.conjugate, infer_same, lambda ctx, g: conjugated(g), saves="none")
 
 
 def real(input: Any) -> Any:

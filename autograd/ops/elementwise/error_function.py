@@ -71,11 +71,6 @@ erf = unary_function(
 # ---- the complement and the inverse ----------------------------------------------------------------------------------
 
 
-def _erfc_backward(ctx: Any, g: Any) -> Any:
-    (a,) = ctx.saved_tensors
-    return g * (exp(-square(a)) * (-2 / math.sqrt(math.pi)))
-
-
 _erfc = by_element(math.erfc)
 _erf_each = by_element(math.erf)
 
@@ -96,14 +91,16 @@ def _erfinv(a: Any) -> Any:
     return xp.copysign(x, y).astype(a.dtype)
 
 
-def _erfinv_backward(ctx: Any, g: Any) -> Any:
-    (out,) = ctx.saved_tensors
-    return g * (exp(square(out)) * (math.sqrt(math.pi) / 2))
-
-
 erfc = unary_function(
     define(
-        "erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float", admits=no_complex, host_only=True
+        "erfc",
+        ("a",),
+        quiet(_erfc),
+        infer_same,
+        lambda ctx, g: g * (exp(-square(ctx.saved_tensors[0])) * (-2 / math.sqrt(math.pi))),
+        promotes="float",
+        admits=no_complex,
+        host_only=True,
     ),
     __name__,
     "Return `1 - erf(input)`, precise where that is near 0.",
@@ -114,7 +111,7 @@ erfinv = unary_function(
         ("a",),
         quiet(_erfinv),
         infer_same,
-        _erfinv_backward,
+        lambda ctx, g: g * (exp(square(ctx.saved_tensors[0])) * (math.sqrt(math.pi) / 2)),
         saves="output",
         promotes="float",
         admits=no_complex,

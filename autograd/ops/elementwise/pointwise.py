@@ -19,10 +19,12 @@ from ...registry.define_op import conj, define, infer_comparison, infer_elementw
 from ...registry.dtype_constraints import no_complex, real_floats, takes
 from ..layout.axis_order import to_dtype, zeros_as
 from ..reduction.reduce import sum
-from .arithmetic import add, atan2, div, logaddexp, mul, pow, sub
-from .compare import isfinite, isinf, isnan, keep, where
+from .arithmetic import add, atan2, logaddexp, mul, pow, sub
+from .compare import isfinite, isinf, isnan
 from .complex_numbers import complex, imag, real
+from .division import div
 from .unary import abs, cos, sin, trunc
+from .where import keep, where
 
 PUBLIC = """
     allclose angle copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2

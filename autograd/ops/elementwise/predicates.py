@@ -19,16 +19,12 @@ from ...registry.define_op import define, infer_elementwise, xp
 from ...registry.dtype_constraints import integers_alone, no_complex, real_floats
 from ...tensor.tensor import Tensor
 from ..reduction.reduce import sum
-from .compare import nonzero
+from .where import nonzero
 
 PUBLIC = """
     argwhere bitwise_left_shift bitwise_right_shift equal heaviside is_floating_point is_nonzero is_same_size is_signed
     is_tensor nextafter numel
 """.split()
-
-
-def _heaviside(a: Any, b: Any) -> Any:
-    return xp.heaviside(a, b) if a.dtype.kind == "f" else xp.where(a == 0, b, a > 0).astype(a.dtype)
 
 
 def _shift(name: str, kernel: Any, doc: str) -> OfTwo:
@@ -40,7 +36,12 @@ def _shift(name: str, kernel: Any, doc: str) -> OfTwo:
 bitwise_left_shift = _shift("bitwise_left_shift", np.left_shift, "Return `input << other`.")
 bitwise_right_shift = _shift("bitwise_right_shift", np.right_shift, "Return `input >> other`, the sign being kept.")
 _HEAVISIDE = define(
-    "heaviside", ("a", "b"), _heaviside, infer_elementwise("heaviside"), promotes="arith", admits=no_complex
+    "heaviside",
+    ("a", "b"),
+    lambda a, b: xp.heaviside(a, b) if a.dtype.kind == "f" else xp.where(a == 0, b, a > 0).astype(a.dtype),
+    infer_elementwise("heaviside"),
+    promotes="arith",
+    admits=no_complex,
 )
 nextafter = binary_function(
     define("nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=real_floats),

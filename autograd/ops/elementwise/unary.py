@@ -16,12 +16,12 @@ from raygrad.errors import AutogradError, MissingDerivative
 
 from ...dispatch.direct_functions import OfOne, unary_function
 from ...dispatch.dispatch import call, call_few
-from ...registry.define_op import conj, define, infer_elementwise, infer_same, quiet, xp
+from ...registry.define_op import OpCallable, conj, define, infer_elementwise, infer_same, quiet, xp
 from ...registry.dtype_constraints import no_bools, real_numbers
 from ...registry.registry import Admits, Op
 from ..layout.axis_order import zeros_apart, zeros_as
-from .compare import keep
 from .complex_numbers import infer_real, real
+from .where import keep
 
 PUBLIC = """
     abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg
@@ -51,30 +51,6 @@ def _rounded(kernel: Any) -> Any:
         return a.copy() if a.dtype.kind in "iub" else kernel(a)
 
     return rounded
-
-
-def _square(a: Any) -> Any:
-    return np.square(a) if a.dtype.kind != "b" else a.astype(np.int64)
-
-
-def _infer_square(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, np.dtype(np.int64) if a.dtype.kind == "b" else a.dtype
-
-
-def _rsqrt(a: Any) -> Any:
-    return 1 / np.sqrt(a)
-
-
-def _reciprocal(a: Any) -> Any:
-    return 1 / a
-
-
-def _sigmoid(a: Any) -> Any:
-    return 1 / (1 + np.exp(-a))
-
-
-def _relu(a: Any) -> Any:
-    return np.maximum(a, 0)
 
 
 def _infer_sign(params: tuple[Any, ...], a: Any) -> Any:
@@ -128,10 +104,6 @@ def _to_zero(ctx: Any, g: Any) -> Any:
     return zeros_apart(g)
 
 
-def _abs_backward(ctx: Any, g: Any) -> Any:
-    return g * sgn(ctx.saved_tensors[0])
-
-
 def _sgn_backward(ctx: Any, g: Any) -> Any:
     """Of a real number zero; a complex one's direction turns with what is across it. Zero at zero."""
     a, out = ctx.saved_tensors
@@ -148,23 +120,13 @@ def _relu_backward(ctx: Any, g: Any) -> Any:
     return kept + zeros_as(out) if hasattr(out, "grad_fn") else kept  # a second derivative is zero, not undefined
 
 
-def _sigmoid_backward(ctx: Any, g: Any) -> Any:
-    (out,) = ctx.saved_tensors
-    return g * conj((1 - out) * out)
-
-
-def _tanh_backward(ctx: Any, g: Any) -> Any:
-    (out,) = ctx.saved_tensors
-    return g * conj(1 - out * out)
-
-
 def _unary(
     name: str,
-    kernel: Any,
+    kernel: OpCallable,
     backward: Rule,
     saves: str | tuple[str, ...] = "a",
     *,
-    infer: Any = None,
+    infer: OpCallable | None = None,
     promotes: str | None = None,
     admits: Admits | None = None,
     doc: str,
@@ -175,12 +137,12 @@ def _unary(
     return unary_function(op, __name__, doc)
 
 
-def _rounding(name: str, kernel: Any) -> Op:
+def _rounding(name: str, kernel: OpCallable) -> Op:
     """Define an op that rounds real numbers, and return its function."""
     return define(name, ("a",), kernel, infer_same, _to_zero, saves="none", promotes="arith", admits=real_numbers)
 
 
-def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a", *, doc: str) -> OfOne:
+def _smooth(name: str, kernel: OpCallable, backward: Rule, saves: str = "a", *, doc: str) -> OfOne:
     """Define an op that is computed in floating point for any dtype, and return its function."""
     return _unary(name, quiet(kernel), backward, saves, promotes="float", doc=doc)
 
@@ -194,7 +156,7 @@ neg = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg, do
 abs = _unary(
     "abs",
     np.absolute,
-    _abs_backward,
+    lambda ctx, g: g * sgn(ctx.saved_tensors[0]),
     infer=infer_real,
     promotes="arith",
     admits=no_bools,
@@ -214,14 +176,18 @@ ceil = unary_function(_rounding("ceil", _rounded(np.ceil)), __name__, "Return th
 trunc = unary_function(_rounding("trunc", _rounded(np.trunc)), __name__, "Return `input` rounded towards zero.")
 square = _unary(
     "square",
-    quiet(_square),
+    quiet(lambda a: np.square(a) if a.dtype.kind != "b" else a.astype(np.int64)),
     _linear(lambda f, a: (a if f is np else a**1) * 2),  # the rule of pow
-    infer=_infer_square,
+    infer=lambda params, a: (a.shape, np.dtype(np.int64) if a.dtype.kind == "b" else a.dtype),
     doc="Return `input * input`.",
 )
-reciprocal = _smooth("reciprocal", _reciprocal, _linear(lambda f, out: -out * out), "output", doc="Return `1 / input`.")
+reciprocal = _smooth(
+    "reciprocal", lambda a: 1 / a, _linear(lambda f, out: -out * out), "output", doc="Return `1 / input`."
+)
 sqrt = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output", doc="Return the square root.")
-rsqrt = _smooth("rsqrt", _rsqrt, _linear(lambda f, out: out**3 * -0.5), "output", doc="Return `1 / sqrt(input)`.")
+rsqrt = _smooth(
+    "rsqrt", lambda a: 1 / np.sqrt(a), _linear(lambda f, out: out**3 * -0.5), "output", doc="Return `1 / sqrt(input)`."
+)
 exp = _smooth("exp", np.exp, _linear(lambda f, out: out), "output", doc="Return e to the power of `input`.")
 expm1 = _smooth(
     "expm1", np.expm1, _linear(lambda f, out: out + 1), "output", doc="Return `exp(input) - 1`, precise near zero."
@@ -238,16 +204,22 @@ acos = _smooth("acos", np.arccos, _linear(lambda f, a: -1 / f.sqrt(1 - a * a)), 
 atan = _smooth("atan", np.arctan, _over(lambda a: a * a + 1), doc="Return the inverse tangent.")
 sinh = _smooth("sinh", np.sinh, _linear(lambda f, a: f.cosh(a)), doc="Return the hyperbolic sine.")
 cosh = _smooth("cosh", np.cosh, _linear(lambda f, a: f.sinh(a)), doc="Return the hyperbolic cosine.")
-tanh = _smooth("tanh", np.tanh, _tanh_backward, "output", doc="Return the hyperbolic tangent.")
+tanh = _smooth("tanh", np.tanh, _linear(lambda f, out: 1 - out * out), "output", doc="Return the hyperbolic tangent.")
 asinh = _smooth(
     "asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)), doc="Return the inverse hyperbolic sine."
 )
 acosh = _smooth("acosh", np.arccosh, _linear(_acosh_slope), doc="Return the inverse hyperbolic cosine.")
 atanh = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a), doc="Return the inverse hyperbolic tangent.")
-sigmoid = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output", doc="Return `1 / (1 + exp(-input))`.")
+sigmoid = _smooth(
+    "sigmoid",
+    lambda a: 1 / (1 + np.exp(-a)),
+    _linear(lambda f, out: (1 - out) * out),
+    "output",
+    doc="Return `1 / (1 + exp(-input))`.",
+)
 relu = _unary(
     "relu",
-    _relu,
+    lambda a: np.maximum(a, 0),
     _relu_backward,
     "output",
     infer=infer_same,
@@ -259,11 +231,7 @@ relu = _unary(
 # ---- rounding with digits --------------------------------------------------------------------------------------------
 
 
-def _round(a: Any, decimals: int) -> Any:
-    return a.copy() if a.dtype.kind in "iub" else xp.round(a, decimals)
-
-
-_ROUND = _rounding("round", _round)
+_ROUND = _rounding("round", lambda a, decimals: a.copy() if a.dtype.kind in "iub" else xp.round(a, decimals))
 
 
 def round(input: Any, *, decimals: int = 0) -> Any:

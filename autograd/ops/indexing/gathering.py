@@ -36,12 +36,13 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 def grid_of(index: Any, axis: int) -> tuple[Any, ...]:
     """Return the NumPy index of `gather`: `index` along `axis`, the own position along the others."""
-    out: list[Any] = []
-    for d in range(index.ndim):
-        shape = [1] * index.ndim
-        shape[d] = -1
-        out.append(index if d == axis else space_of(index).arange(index.shape[d]).reshape(shape))
-    return tuple(out)
+    ndim, xp = index.ndim, space_of(index)
+    return tuple(
+        [
+            index if d == axis else xp.arange(extent).reshape([-1 if i == d else 1 for i in range(ndim)])
+            for d, extent in enumerate(index.shape)
+        ]
+    )
 
 
 def _gather(a: Any, index: Any, axis: int) -> Any:
@@ -139,7 +140,13 @@ def _scatter(a: Any, index: Any, source: Any, axis: int, accumulate: bool) -> An
 def _scatter_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> Any:
     axis, _ = params
     check_grid("scatter", index.shape, a.shape, axis)
-    if hasattr(source, "shape") and any(n > m for n, m in zip(index.shape, source.shape, strict=True)):
+    if not hasattr(source, "shape"):
+        return a.shape, a.dtype
+    if len(index.shape) != len(source.shape):
+        raise ShapeError(
+            f"scatter: expected an index of as many dimensions as src, got {list(index.shape)} and {list(source.shape)}"
+        )
+    if any(n > m for n, m in zip(index.shape, source.shape, strict=True)):
         raise ShapeError(f"Expected index {list(index.shape)} to be no larger than src {list(source.shape)}")
     return a.shape, a.dtype
 

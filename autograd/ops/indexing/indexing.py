@@ -21,7 +21,7 @@ from ...devices.serving import as_kernel_result, move_array
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, broadcast_shape, contiguous, define, infer_shaped, space_of
 from ...tensor.tensor import Tensor
-from ..elementwise.compare import nonzero, where
+from ..elementwise.where import nonzero, where
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.device_transfer import to_device
 from ..layout.joining import stack
@@ -194,29 +194,29 @@ def _getitem_infer(params: tuple[Any, ...], a: Any, index: Basic) -> Any:
     return tuple(shape), a.dtype
 
 
-def _getitem_backward(ctx: Any, g: Any) -> Any:
-    return zeros_around(g, ctx.saved_tensors[0], ctx.inputs[0][0]), None
-
-
 def _getitem_grad(g: Any, index: Basic, shape: Shape) -> Any:
     out = space_of(g).zeros(shape, g.dtype)
     out[_as_index(index)] = g
     return out
 
 
-def _getitem_grad_infer(params: tuple[Any, ...], g: Any, index: Basic) -> Any:
-    return params[0], g.dtype
-
-
-def _getitem_grad_backward(ctx: Any, g: Any) -> Any:
-    return call(_GETITEM, (g, ctx.saved_tensors[0])), None
-
-
 _GETITEM = define(
-    "getitem", ("a", "index"), _getitem, _getitem_infer, _getitem_backward, saves="index", view=True, weak_numbers=False
+    "getitem",
+    ("a", "index"),
+    _getitem,
+    _getitem_infer,
+    lambda ctx, g: (zeros_around(g, ctx.saved_tensors[0], ctx.inputs[0][0]), None),
+    saves="index",
+    view=True,
+    weak_numbers=False,
 )
 _GETITEM_GRAD = define(
-    "getitem_grad", ("g", "index"), _getitem_grad, _getitem_grad_infer, _getitem_grad_backward, saves="index"
+    "getitem_grad",
+    ("g", "index"),
+    _getitem_grad,
+    lambda params, g, index: (params[0], g.dtype),
+    lambda ctx, g: (call(_GETITEM, (g, ctx.saved_tensors[0])), None),
+    saves="index",
 )
 
 
@@ -296,11 +296,6 @@ def _check_bounds(rows: Any, extents: Sequence[int], axes: Sequence[int]) -> Non
             raise IndexError(f"index {wrong.reshape(-1)[0]} is out of bounds for dimension {axis} with size {extent}")
 
 
-def _index_infer(params: tuple[Any, ...], a: Any, rows: Any) -> Any:
-    (axes,) = params
-    return _indexed_shape(a.shape, rows.shape[1:], axes), a.dtype
-
-
 def _indexed_shape(shape: Shape, picked: Shape, axes: Shape) -> Shape:
     """Return the shape of the result: the picked dimensions stand in place of adjacent axes, else in front."""
     if math.prod(picked) and any(not shape[axis] for axis in axes):
@@ -318,10 +313,6 @@ def _index_grad(g: Any, rows: Any, axes: Shape, shape: Shape) -> Any:
     out = space_of(g).zeros(shape, g.dtype)
     space_of(out).add.at(out, _at(rows, axes, len(shape)), g)
     return out
-
-
-def _index_grad_backward(ctx: Any, g: Any) -> Any:
-    return call(INDEX, (g, ctx.saved_tensors[0]), (ctx.params[0],)), None
 
 
 def _index_put(a: Any, value: Any, rows: Any, axes: Shape, accumulate: bool) -> Any:
@@ -350,8 +341,22 @@ def _index_put_backward(ctx: Any, g: Any) -> Any:
     return to_a, call(INDEX, (g, rows), (axes,)) if need_value else None, None
 
 
-INDEX = define("index", ("a", "rows"), _index, _index_infer, _index_backward, saves="rows")
-_INDEX_GRAD = define("index_grad", ("g", "rows"), _index_grad, infer_shaped(1), _index_grad_backward, saves="rows")
+INDEX = define(
+    "index",
+    ("a", "rows"),
+    _index,
+    lambda params, a, rows: (_indexed_shape(a.shape, rows.shape[1:], params[0]), a.dtype),
+    _index_backward,
+    saves="rows",
+)
+_INDEX_GRAD = define(
+    "index_grad",
+    ("g", "rows"),
+    _index_grad,
+    infer_shaped(1),
+    lambda ctx, g: (call(INDEX, (g, ctx.saved_tensors[0]), (ctx.params[0],)), None),
+    saves="rows",
+)
 INDEX_PUT = define("index_put", ("a", "value", "rows"), _index_put, _index_put_infer, _index_put_backward, saves="rows")
 
 

@@ -14,12 +14,12 @@ import numpy as np
 from raygrad.errors import AutogradError, MissingKernel
 
 from ...dispatch.dispatch import call
-from ...registry.define_op import axis_of, broadcast_shape, conj, define, quiet, real_of, space_of
+from ...registry.define_op import axis_of, broadcast_shape, conj, define, like_operand, quiet, real_of, space_of
 from ...registry.dtype_constraints import no_complex
 from ...tensor.tensor import Tensor
 from ..elementwise.arithmetic import clamp_min
-from ..elementwise.compare import keep, where
 from ..elementwise.complex_numbers import real
+from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.diagonals import put_diagonal
 from ..layout.shape import expand, reshape
@@ -193,8 +193,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     total = scatter_add(base, axis, index, source)
     if reduce == "sum":
         return total
-    one: Any = space_of(index).ones(index.shape, real_of(input.dtype))
-    one = Tensor.made(one) if isinstance(index, Tensor) else one
+    one = like_operand(space_of(index).ones(index.shape, real_of(input.dtype)), index)
     own = real(zeros_as(input)) + 1
     own = own if include_self else scatter(own, axis, index, 0)
     count = clamp_min(scatter_add(own, axis, index, one), 1)

@@ -15,27 +15,25 @@ from ...dispatch.creation import zeros
 from ...dispatch.dispatch import call
 from ...registry.define_op import axis_of, define, xp
 from ...registry.dtype_constraints import no_bools, no_complex, takes
-from ..elementwise.compare import nonzero
+from ..elementwise.where import nonzero
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.joining import cat
 from ..layout.shape import movedim, reshape, unsqueeze
 from ..reduction.minmax import any as _any
-from ..reduction.minmax import argsort
 from ..reduction.reduce import cumsum
+from ..reduction.sort import argsort
 from .gathering import index_select, scatter, scatter_add
 
 PUBLIC = "bincount isin unique unique_consecutive".split()
 
 
-def _row_order(a: Any) -> Any:
-    return xp.lexsort(a.T[::-1]) if a.shape[1] else xp.arange(a.shape[0])
-
-
-def _row_order_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape[:1], np.dtype(np.int64)
-
-
-_ROW_ORDER = define("row_order", ("a",), _row_order, _row_order_infer, host_only=True)
+_ROW_ORDER = define(
+    "row_order",
+    ("a",),
+    lambda a: xp.lexsort(a.T[::-1]) if a.shape[1] else xp.arange(a.shape[0]),
+    lambda params, a: (a.shape[:1], np.dtype(np.int64)),
+    host_only=True,
+)
 
 
 def _differs_from_previous(rows: Any) -> Any:

@@ -31,29 +31,31 @@ def _full(shape: tuple[int, ...], value: Any, dtype: str, device: str = "cpu") -
     return make(None if device == "cpu" else device_named(device), lambda xp: xp.full(shape, value, np.dtype(dtype)))
 
 
-def _zeros(a: Any) -> Any:
-    return space_of(a).zeros(a.shape, a.dtype)
-
-
-def _to_dtype_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, np.dtype(params[0])
-
-
 def _to_dtype_kernel(a: Any, dtype: str) -> Any:
     target = np.dtype(dtype)
     return (a.real if a.dtype.kind == "c" and target.kind != "c" else a).astype(target)
 
 
-_TO_DTYPE = define("to_dtype", ("a",), quiet(_to_dtype_kernel), _to_dtype_infer, lambda ctx, g: g, saves="none")
-_ZEROS_AS = define("zeros_as", ("a",), _zeros, infer_same, lambda ctx, g: zeros_as(g), saves="none")
+_TO_DTYPE = define(
+    "to_dtype",
+    ("a",),
+    quiet(_to_dtype_kernel),
+    lambda params, a: (a.shape, np.dtype(params[0])),
+    lambda ctx, g: g,
+    saves="none",
+)
+_ZEROS_AS = define(
+    "zeros_as",
+    ("a",),
+    lambda a: space_of(a).zeros(a.shape, a.dtype),
+    infer_same,
+    lambda ctx, g: zeros_as(g),
+    saves="none",
+)
 _IN_ORDER = define("in_order", ("a",), _in_order, infer_same, lambda ctx, g: g, saves="none")
 
 
-def _full_infer(params: tuple[Any, ...]) -> Any:
-    return params[0], np.dtype(params[2])
-
-
-_FULL = define("full", (), _full, _full_infer)
+_FULL = define("full", (), _full, lambda params: (params[0], np.dtype(params[2])))
 _FULL.result_device = lambda params: params[3] if len(params) > 3 else "cpu"
 
 

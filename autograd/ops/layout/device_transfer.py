@@ -13,20 +13,14 @@ from ...dispatch.dispatch import call
 from ...registry.define_op import infer_same
 from ...registry.registry import ANY, AutogradConfig, Op, declare
 
-
-def _moved(a: Any, target: str, source: str) -> Any:
-    return move_array(a, device_named(target))
-
-
-def _moved_back(ctx: Any, grad: Any) -> Any:
-    target, source = ctx.params
-    return call(_TO_DEVICE, (grad,), (source, target))
-
-
 _TO_DEVICE = declare(Op("to_device", ("a",), infer=infer_same))
 _TO_DEVICE.result_device = lambda params: params[0]
-_TO_DEVICE.add_kernel(ANY, ANY, _moved)
-_TO_DEVICE.add_derivative(AutogradConfig(op="to_device", device=ANY, backward=_moved_back, saves="none"))
+_TO_DEVICE.add_kernel(ANY, ANY, lambda a, target, source: move_array(a, device_named(target)))
+_TO_DEVICE.add_derivative(
+    AutogradConfig(
+        op="to_device", device=ANY, backward=lambda ctx, g: call(_TO_DEVICE, (g,), ctx.params[::-1]), saves="none"
+    )
+)
 
 
 def to_device(a: Any, device: Device) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.dispatch import call
-from ...registry.define_op import Shape, axis_of, define, infer_same, infer_shaped, row_by_row, space_of
+from ...registry.define_op import Op, Shape, axis_of, define, infer_same, infer_shaped, row_by_row, space_of
 
 PUBLIC = "diag diagonal tril triu".split()
 
@@ -40,16 +40,12 @@ def _diagonal_grad(g: Any, offset: int, first: int, second: int, shape: Shape) -
     return out
 
 
-def _diagonal_backward(ctx: Any, g: Any) -> Any:
-    return call(_DIAGONAL_GRAD, (g,), (*ctx.params, tuple(ctx.inputs[0][0])))
-
-
-_DIAGONAL = define(
+_DIAGONAL: Op = define(
     "diagonal",
     ("a",),
     _diagonal,
     _diagonal_infer,
-    _diagonal_backward,
+    lambda ctx, g: call(_DIAGONAL_GRAD, (g,), (*ctx.params, tuple(ctx.inputs[0][0]))),
     saves="none",
     view=True,
 )
@@ -86,21 +82,13 @@ def _put_diagonal_backward(ctx: Any, g: Any) -> Any:
     )
 
 
-_PUT_DIAGONAL = define(
+_PUT_DIAGONAL: Op = define(
     "put_diagonal", ("a", "value"), _put_diagonal, _put_diagonal_infer, _put_diagonal_backward, saves="none"
 )
 
 
-def _tril(a: Any, offset: int) -> Any:
-    return np.tril(a, offset)
-
-
-def _triu(a: Any, offset: int) -> Any:
-    return np.triu(a, offset)
-
-
-_TRIL = define("tril", ("a",), row_by_row(_tril), infer_same, lambda ctx, g: tril(g, *ctx.params), saves="none")
-_TRIU = define("triu", ("a",), row_by_row(_triu), infer_same, lambda ctx, g: triu(g, *ctx.params), saves="none")
+_TRIL = define("tril", ("a",), row_by_row(np.tril), infer_same, lambda ctx, g: tril(g, *ctx.params), saves="none")
+_TRIU = define("triu", ("a",), row_by_row(np.triu), infer_same, lambda ctx, g: triu(g, *ctx.params), saves="none")
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:

@@ -12,8 +12,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...registry.define_op import space_of, xp
-from ...tensor.tensor import Tensor
+from ...registry.define_op import like_operand, space_of, xp
 from ..indexing.gathering import index_select
 from ..indexing.indexing import put_region, zeros_around
 
@@ -58,7 +57,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
             places = np.clip(places, 0, extent - 1)
         else:
             places = places % extent
-        input = index_select(input, axis, Tensor.made(places) if isinstance(input, Tensor) else places)
+        input = index_select(input, axis, like_operand(places, input))
     return input
 
 
@@ -80,4 +79,4 @@ def _constant(input: Any, pad: Sequence[int], value: float | None) -> Any:
     if not value:
         return zeros_around(input, place, shape)
     border = space_of(input).full(shape, value, input.dtype)
-    return put_region(Tensor.made(border) if isinstance(input, Tensor) else border, input, place)
+    return put_region(like_operand(border, input), input, place)

@@ -16,8 +16,8 @@ from raygrad.errors import AutogradError
 
 from ...core import dtypes
 from ...devices.serving import factory_device, make
-from ...dispatch.dispatch import check_operand
-from ...registry.define_op import axis_of, conj, sizes_of, space_of
+from ...dispatch.operand_errors import check_operand
+from ...registry.define_op import axis_of, conj, like_operand, sizes_of, space_of
 from ...registry.vjp_rules import sum_to
 from ...tensor.tensor import Tensor
 from ..indexing.gathering import index_select
@@ -223,11 +223,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
         raise AutogradError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = space_of(input).asarray(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
-    return reshape(index_select(input, 0, _constant(places.reshape(-1), input)), places.shape)
-
-
-def _constant(array: Any, like: Any) -> Any:
-    return Tensor.made(array) if isinstance(like, Tensor) else array
+    return reshape(index_select(input, 0, like_operand(places.reshape(-1), input)), places.shape)
 
 
 def kron(input: Any, other: Any) -> Any:

@@ -59,10 +59,6 @@ def infer_size(shape: Sequence[int], size: int) -> Shape:
     return shape
 
 
-def _reshape(a: Any, shape: Shape) -> Any:
-    return a.reshape(shape)
-
-
 def _view(a: Any, shape: Shape) -> Any:
     try:
         return a.reshape(shape, copy=False)
@@ -81,7 +77,9 @@ def _reshape_backward(ctx: Any, g: Any) -> Any:
     return reshape(g, ctx.inputs[0][0])
 
 
-_RESHAPE = define("reshape", ("a",), _reshape, _infer_reshape, _reshape_backward, saves="none", view=True)
+_RESHAPE = define(
+    "reshape", ("a",), lambda a, shape: a.reshape(shape), _infer_reshape, _reshape_backward, saves="none", view=True
+)
 _VIEW = define("view", ("a",), _view, _infer_reshape, _reshape_backward, saves="none", view=True)
 
 
@@ -120,26 +118,29 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 # ---- dimensions of extent one ----------------------------------------------------------------------------------------
 
 
-def _squeeze(a: Any, axes: Shape) -> Any:
-    return a.squeeze(axes)
-
-
-def _squeeze_infer(params: tuple[Any, ...], a: Any) -> Any:
-    (axes,) = params
-    return tuple([extent for axis, extent in enumerate(a.shape) if axis not in axes]), a.dtype
-
-
-def _unsqueeze(a: Any, axis: int) -> Any:
-    return a.reshape((*a.shape[:axis], 1, *a.shape[axis:]))
-
-
 def _unsqueeze_infer(params: tuple[Any, ...], a: Any) -> Any:
     (axis,) = params
     return (*a.shape[:axis], 1, *a.shape[axis:]), a.dtype
 
 
-_SQUEEZE = define("squeeze", ("a",), _squeeze, _squeeze_infer, _reshape_backward, saves="none", view=True)
-_UNSQUEEZE = define("unsqueeze", ("a",), _unsqueeze, _unsqueeze_infer, _reshape_backward, saves="none", view=True)
+_SQUEEZE = define(
+    "squeeze",
+    ("a",),
+    lambda a, axes: a.squeeze(axes),
+    lambda params, a: (tuple([extent for axis, extent in enumerate(a.shape) if axis not in params[0]]), a.dtype),
+    _reshape_backward,
+    saves="none",
+    view=True,
+)
+_UNSQUEEZE = define(
+    "unsqueeze",
+    ("a",),
+    lambda a, axis: a.reshape((*a.shape[:axis], 1, *a.shape[axis:])),
+    _unsqueeze_infer,
+    _reshape_backward,
+    saves="none",
+    view=True,
+)
 
 
 def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
@@ -156,10 +157,6 @@ def unsqueeze(input: Any, dim: int) -> Any:
 # ---- the order of dimensions -----------------------------------------------------------------------------------------
 
 
-def _transpose(a: Any, first: int, second: int) -> Any:
-    return a.swapaxes(first, second)
-
-
 def _transpose_infer(params: tuple[Any, ...], a: Any) -> Any:
     first, second = params
     shape = list(a.shape)
@@ -168,32 +165,24 @@ def _transpose_infer(params: tuple[Any, ...], a: Any) -> Any:
     return tuple(shape), a.dtype
 
 
-def _permute(a: Any, axes: Shape) -> Any:
-    return a.transpose(axes)
-
-
-def _permute_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return tuple([a.shape[axis] for axis in params[0]]), a.dtype
-
-
-def _permute_backward(ctx: Any, g: Any) -> Any:
-    (axes,) = ctx.params
-    inverse = [0] * len(axes)
-    for position, axis in enumerate(axes):
-        inverse[axis] = position
-    return permute(g, inverse)
-
-
 _TRANSPOSE = define(
     "transpose",
     ("a",),
-    _transpose,
+    lambda a, first, second: a.swapaxes(first, second),
     _transpose_infer,
     lambda ctx, g: transpose(g, *ctx.params),
     saves="none",
     view=True,
 )
-_PERMUTE = define("permute", ("a",), _permute, _permute_infer, _permute_backward, saves="none", view=True)
+_PERMUTE = define(
+    "permute",
+    ("a",),
+    lambda a, axes: a.transpose(axes),
+    lambda params, a: (tuple([a.shape[axis] for axis in params[0]]), a.dtype),
+    lambda ctx, g: permute(g, [ctx.params[0].index(axis) for axis in range(len(ctx.params[0]))]),
+    saves="none",
+    view=True,
+)
 
 
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
@@ -270,10 +259,6 @@ def _expand(a: Any, shape: Shape) -> Any:
     return out
 
 
-def _expand_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return _expanded(params[0], a.shape), a.dtype
-
-
 def _expanded(sizes: Sequence[int], own: Shape) -> Shape:
     """Return the shape that `expand(sizes)` gives."""
     lead = len(sizes) - len(own)
@@ -302,7 +287,15 @@ def _expanded(sizes: Sequence[int], own: Shape) -> Shape:
 
 
 # Its gradient is larger than its operand, and so is summed down by whoever runs the rule.
-_EXPAND = define("expand", ("a",), _expand, _expand_infer, lambda ctx, g: g, saves="none", view=True)
+_EXPAND = define(
+    "expand",
+    ("a",),
+    _expand,
+    lambda params, a: (_expanded(params[0], a.shape), a.dtype),
+    lambda ctx, g: g,
+    saves="none",
+    view=True,
+)
 
 
 def expand(input: Any, sizes: Sequence[int]) -> Any:
@@ -328,29 +321,27 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 # ---- copies ----------------------------------------------------------------------------------------------------------
 
 
-def _clone(a: Any) -> Any:
-    return a.copy(order="K")
-
-
-def _contiguous(a: Any) -> Any:
-    return a if a.flags.c_contiguous else a.copy(order="C")
-
-
-def _flip(a: Any, axes: Shape) -> Any:
-    return np.flip(a, axes).copy()
-
-
-def _roll(a: Any, shifts: Shape, axes: Shape) -> Any:
-    return np.roll(a, shifts, axes)
-
-
-_CLONE = define("clone", ("a",), _clone, infer_same, lambda ctx, g: g, saves="none")
-_CONTIGUOUS = define("contiguous", ("a",), _contiguous, infer_same, lambda ctx, g: g, saves="none")
-_FLIP = define("flip", ("a",), _flip, infer_same, lambda ctx, g: flip(g, ctx.params[0]), saves="none")
+_CLONE = define("clone", ("a",), lambda a: a.copy(order="K"), infer_same, lambda ctx, g: g, saves="none")
+_CONTIGUOUS = define(
+    "contiguous",
+    ("a",),
+    lambda a: a if a.flags.c_contiguous else a.copy(order="C"),
+    infer_same,
+    lambda ctx, g: g,
+    saves="none",
+)
+_FLIP = define(
+    "flip",
+    ("a",),
+    lambda a, axes: np.flip(a, axes).copy(),
+    infer_same,
+    lambda ctx, g: flip(g, ctx.params[0]),
+    saves="none",
+)
 _ROLL = define(
     "roll",
     ("a",),
-    row_by_row(_roll),
+    row_by_row(np.roll),
     infer_same,
     lambda ctx, g: roll(g, [-shift for shift in ctx.params[0]], ctx.params[1]),
     saves="none",

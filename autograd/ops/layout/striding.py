@@ -34,10 +34,6 @@ def _as_strided(a: Any, shape: Shape, strides: Shape, offset: int, order: Shape)
     return a.transpose(order).reshape(-1)[element_numbers(shape, strides, offset, space_of(a))]
 
 
-def _as_strided_backward(ctx: Any, g: Any) -> Any:
-    return call(_AS_STRIDED_GRAD, (g,), (*ctx.params, tuple(ctx.inputs[0][0])))
-
-
 def _as_strided_grad(g: Any, shape: Shape, strides: Shape, offset: int, order: Shape, whole: Shape) -> Any:
     """Add each element to its source."""
     xp = space_of(g)
@@ -66,7 +62,15 @@ def _back_in_order(flat: Any, shape: Shape, order: Shape) -> Any:
     return flat.reshape([shape[axis] for axis in order]).transpose([order.index(axis) for axis in range(len(order))])
 
 
-_AS_STRIDED = define("as_strided", ("a",), _as_strided, infer_shaped(0), _as_strided_backward, saves="none", view=True)
+_AS_STRIDED = define(
+    "as_strided",
+    ("a",),
+    _as_strided,
+    infer_shaped(0),
+    lambda ctx, g: call(_AS_STRIDED_GRAD, (g,), (*ctx.params, tuple(ctx.inputs[0][0]))),
+    saves="none",
+    view=True,
+)
 _AS_STRIDED_GRAD = define(
     "as_strided_grad",
     ("g",),

@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 
 from ...core.array_layout import strided_view
 from ...dispatch.dispatch import call
-from ...registry.define_op import Shape, axis_of, define, infer_same, infer_shaped, space_of
+from ...registry.define_op import Op, Shape, axis_of, define, infer_same, infer_shaped, space_of
 from ...storage.view_geometry import WRITTEN_TWICE
 from .shape import reshape
 
@@ -36,10 +36,6 @@ def strided(a: Any, axes: Shape, sizes: Shape, steps: Shape, spreads: Shape) -> 
     if type(a) is not np.ndarray:
         return space_of(a).lib.stride_tricks.as_strided(a, shape, strides)
     return np.lib.stride_tricks.as_strided(a, shape, strides, writeable=False)
-
-
-def _windows(a: Any, axes: Shape, sizes: Shape, steps: Shape, spreads: Shape) -> Any:
-    return strided(a, axes, sizes, steps, spreads).copy(order="C")
 
 
 def _windows_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -63,16 +59,12 @@ def _together(g: Any, axes: Shape, sizes: Shape, steps: Shape, spreads: Shape, s
     return out
 
 
-def _windows_backward(ctx: Any, g: Any) -> Any:
-    return call(_TOGETHER, (g,), (*ctx.params, tuple(ctx.inputs[0][0])))
-
-
-_WINDOWS = define(
+_WINDOWS: Op = define(
     "windows",
     ("a",),
-    _windows,
+    lambda a, axes, sizes, steps, spreads: strided(a, axes, sizes, steps, spreads).copy(order="C"),
     _windows_infer,
-    _windows_backward,
+    lambda ctx, g: call(_TOGETHER, (g,), (*ctx.params, tuple(ctx.inputs[0][0]))),
     saves="none",
 )
 _TOGETHER = define(
@@ -145,7 +137,7 @@ def _put_windows_backward(ctx: Any, g: Any) -> Any:
 
 
 _UNFOLD = define("unfold", ("a",), _unfold, _unfold_infer, _unfold_backward, saves="none", view=True)
-_PUT_WINDOWS = define("put_windows", ("a", "value"), _put_windows, infer_same, _put_windows_backward, saves="none")
+_PUT_WINDOWS: Op = define("put_windows", ("a", "value"), _put_windows, infer_same, _put_windows_backward, saves="none")
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:

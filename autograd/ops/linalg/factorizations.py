@@ -15,22 +15,17 @@ from raygrad.errors import AutogradError, LinAlgError, ShapeError
 
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
-from ...registry.define_op import conj, contiguous, define, infer_same, like_operand, real_of, space_of
-from ..elementwise.compare import where
+from ...registry.define_op import OpCallable, contiguous, define, infer_same, like_operand, real_of, space_of
+from ..elementwise.where import where
 from ..layout.axis_order import to_dtype
 from ..layout.diagonals import diagonal, tril
 from ..layout.joining import cat
 from ..layout.rearranging import diag_embed
-from ..layout.shape import transpose, unsqueeze
-from .linear import matmul
+from ..layout.shape import unsqueeze
+from .matmul import conjugate_transpose, matmul
 from .triangular import solve_triangular
 
 _linalg: Any = np.linalg
-
-
-def conjugate_transpose(a: Any) -> Any:
-    """Return the conjugate transposes of matrices."""
-    return conj(transpose(a, -2, -1))
 
 
 def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
@@ -52,12 +47,14 @@ def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
         raise AutogradError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {a.dtype}")
 
 
-def with_linalg_errors(name: str, kernel: Any) -> Any:
+def with_linalg_errors(name: str, kernel: OpCallable) -> Any:
     """Return a LAPACK kernel whose failures raise raygrad's `LinAlgError`, a RuntimeError as PyTorch's is."""
+
+    run: Any = kernel
 
     def telling(*args: Any) -> Any:
         try:
-            return kernel(*args)
+            return run(*args)
         except np.linalg.LinAlgError as error:
             raise LinAlgError(f"linalg.{name}: {error}") from None
 
@@ -75,10 +72,6 @@ def _with_dtype(real: Any, like: Any) -> Any:
 # ---- Cholesky --------------------------------------------------------------------------------------------------------
 
 
-def _cholesky(a: Any) -> Any:
-    return _linalg.cholesky(as_dense(a))
-
-
 def _halved(a: Any) -> Any:
     """Return the lower triangle with half of the diagonal."""
     return tril(a) - diag_embed(diagonal(a, 0, -2, -1)) / 2
@@ -93,7 +86,12 @@ def _cholesky_backward(ctx: Any, g: Any) -> Any:
 
 
 _CHOLESKY = define(
-    "cholesky", ("a",), with_linalg_errors("cholesky", _cholesky), infer_same, _cholesky_backward, saves="output"
+    "cholesky",
+    ("a",),
+    with_linalg_errors("cholesky", lambda a: _linalg.cholesky(as_dense(a))),
+    infer_same,
+    _cholesky_backward,
+    saves="output",
 )
 
 
@@ -116,11 +114,6 @@ class QR(NamedTuple):
 
     Q: Any
     R: Any
-
-
-def _qr(a: Any) -> Any:
-    q, r = _linalg.qr(as_dense(a), "reduced")
-    return contiguous(q), contiguous(r)
 
 
 def _qr_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -147,7 +140,15 @@ def _qr_backward(ctx: Any, grads: Any) -> Any:
     return conjugate_transpose(solve_triangular(r, conjugate_transpose(out), upper=True))
 
 
-_QR = define("qr", ("a",), _qr, _qr_infer, _qr_backward, saves=("output", "output1"), outputs=2)
+_QR = define(
+    "qr",
+    ("a",),
+    lambda a: tuple([contiguous(factor) for factor in _linalg.qr(as_dense(a), "reduced")]),
+    _qr_infer,
+    _qr_backward,
+    saves=("output", "output1"),
+    outputs=2,
+)
 
 
 def qr(A: Any, mode: str = "reduced") -> Any:
@@ -190,10 +191,6 @@ def _eigh(a: Any, part: str) -> Any:
     return values, contiguous(vectors)
 
 
-def _eigh_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return [(a.shape[:-1], real_of(a.dtype)), (a.shape, a.dtype)]
-
-
 def _differences(values: Any, like: Any) -> Any:
     """Return `values[j] - values[i]` in row i and column j, ones on the diagonal."""
     gaps = unsqueeze(values, -2) - unsqueeze(values, -1)
@@ -222,7 +219,7 @@ _EIGH = define(
     "eigh",
     ("a",),
     with_linalg_errors("eigh", _eigh),
-    _eigh_infer,
+    lambda params, a: [(a.shape[:-1], real_of(a.dtype)), (a.shape, a.dtype)],
     _eigh_backward,
     saves=("output", "output1"),
     outputs=2,

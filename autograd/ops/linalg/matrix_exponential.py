@@ -13,7 +13,8 @@ import numpy as np
 from ...dispatch.dispatch import call
 from ...registry.define_op import contiguous, define, infer_same, quiet, space_of, xp
 from ..layout.joining import cat
-from .factorizations import conjugate_transpose, expect_matrices
+from .factorizations import expect_matrices
+from .matmul import conjugate_transpose
 
 PUBLIC = ["matrix_exp"]
 

@@ -18,17 +18,26 @@ from ...core.array_layout import as_dense
 from ...devices.serving import as_kernel_result
 from ...dispatch.casting import with_autocast
 from ...dispatch.dispatch import call
-from ...registry.define_op import broadcast_shape, conj, contiguous, define, infer_same, quiet, real_of, space_of
-from ...tensor.tensor import Tensor
+from ...registry.define_op import (
+    broadcast_shape,
+    conj,
+    contiguous,
+    define,
+    infer_same,
+    like_operand,
+    quiet,
+    real_of,
+    space_of,
+)
 from ..elementwise.arithmetic import clamp_min
-from ..elementwise.compare import where
 from ..elementwise.unary import abs, log
+from ..elementwise.where import where
 from ..layout.shape import reshape, transpose, unsqueeze
 from ..reduction.minmax import amax
 from ..reduction.reduce import sum
-from .factorizations import conjugate_transpose, eigvalsh, expect_matrices, svdvals, with_linalg_errors
-from .linear import matmul
-from .tensor_contractions import chain_matmul
+from .factorizations import eigvalsh, expect_matrices, svdvals, with_linalg_errors
+from .matmul import conjugate_transpose, matmul
+from .tensordot import chain_matmul
 
 PUBLIC = "det inverse logdet matrix_power pinverse slogdet".split()
 
@@ -42,11 +51,14 @@ def _inv_backward(ctx: Any, g: Any) -> Any:
     return -matmul(adjoint, matmul(g, adjoint))
 
 
-def _inverse(a: Any) -> Any:
-    return _linalg.inv(as_dense(a))
-
-
-_INV = define("inv", ("a",), with_linalg_errors("inv", _inverse), infer_same, _inv_backward, saves="output")
+_INV = define(
+    "inv",
+    ("a",),
+    with_linalg_errors("inv", lambda a: _linalg.inv(as_dense(a))),
+    infer_same,
+    _inv_backward,
+    saves="output",
+)
 
 
 def inv(A: Any) -> Any:
@@ -67,10 +79,6 @@ def _pinv(a: Any, rtol: float | None) -> Any:
     return contiguous(_linalg.pinv(as_dense(a), limit))
 
 
-def _pinv_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return (*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype
-
-
 def _pinv_backward(ctx: Any, g: Any) -> Any:
     """The derivative at constant rank (Golub and Pereyra, 1973)."""
     a, p = ctx.saved_tensors
@@ -87,7 +95,14 @@ def _pinv_backward(ctx: Any, g: Any) -> Any:
     return -conjugate_transpose(matmul(k, p)) + matmul(h - matmul(a, k), matmul(p, q)) + qk - matmul(matmul(qk, p), a)
 
 
-_PINV = define("pinv", ("a",), with_linalg_errors("pinv", _pinv), _pinv_infer, _pinv_backward, saves=("a", "output"))
+_PINV = define(
+    "pinv",
+    ("a",),
+    with_linalg_errors("pinv", _pinv),
+    lambda params, a: ((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),
+    _pinv_backward,
+    saves=("a", "output"),
+)
 
 
 def pinv(A: Any, *, rtol: float | None = None) -> Any:
@@ -102,10 +117,6 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 
 # ---- systems of equations --------------------------------------------------------------------------------------------
-
-
-def _solve(a: Any, b: Any) -> Any:
-    return _linalg.solve(as_dense(a), contiguous(b))
 
 
 def _solve_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
@@ -123,7 +134,12 @@ def _solve_backward(ctx: Any, g: Any) -> Any:
 
 
 _SOLVE = define(
-    "solve", ("a", "b"), with_linalg_errors("solve", _solve), _solve_infer, _solve_backward, saves=("a", "output")
+    "solve",
+    ("a", "b"),
+    with_linalg_errors("solve", lambda a, b: _linalg.solve(as_dense(a), contiguous(b))),
+    _solve_infer,
+    _solve_backward,
+    saves=("a", "output"),
 )
 
 
@@ -172,14 +188,6 @@ def lstsq(A: Any, B: Any, rcond: float | None = None) -> Any:
 
 
 # ---- determinants ----------------------------------------------------------------------------------------------------
-
-
-def _det(a: Any) -> Any:
-    return as_kernel_result(_linalg.det(as_dense(a)))
-
-
-def _det_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape[:-2], a.dtype
 
 
 def _wide(a: Any) -> Any:
@@ -238,21 +246,25 @@ def _second_cofactors_backward(ctx: Any, g: Any) -> Any:
     return conj(_wide(call(_DET, (a,))) * change), to_h
 
 
-def _cofactors_backward(ctx: Any, h: Any) -> Any:
-    return call(_SECOND_COFACTORS, (conj(ctx.saved_tensors[0]), conj(h)))
-
-
-_COFACTORS = define("cofactors", ("a",), quiet(_cofactors), infer_same, _cofactors_backward)
+_COFACTORS = define(
+    "cofactors",
+    ("a",),
+    quiet(_cofactors),
+    infer_same,
+    lambda ctx, h: call(_SECOND_COFACTORS, (conj(ctx.saved_tensors[0]), conj(h))),
+)
 _SECOND_COFACTORS = define(
     "second_cofactors", ("a", "h"), quiet(_second_cofactors), infer_same, _second_cofactors_backward
 )
 
 
-def _det_backward(ctx: Any, g: Any) -> Any:
-    return _wide(g) * call(_COFACTORS, (ctx.saved_tensors[0],))
-
-
-_DET = define("det", ("a",), _det, _det_infer, _det_backward)
+_DET = define(
+    "det",
+    ("a",),
+    lambda a: as_kernel_result(_linalg.det(as_dense(a))),
+    lambda params, a: (a.shape[:-2], a.dtype),
+    lambda ctx, g: _wide(g) * call(_COFACTORS, (ctx.saved_tensors[0],)),
+)
 
 
 def det(A: Any) -> Any:
@@ -268,15 +280,6 @@ class SignAndLog(NamedTuple):
     logabsdet: Any
 
 
-def _slogdet(a: Any) -> Any:
-    sign, logs = _linalg.slogdet(as_dense(a))
-    return as_kernel_result(sign), as_kernel_result(logs)
-
-
-def _slogdet_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return [(a.shape[:-2], a.dtype), (a.shape[:-2], real_of(a.dtype))]
-
-
 def _slogdet_backward(ctx: Any, grads: Any) -> Any:
     a, sign = ctx.saved_tensors
     to_sign, to_logs = grads
@@ -289,7 +292,15 @@ def _slogdet_backward(ctx: Any, grads: Any) -> Any:
     return _wide(total) * conjugate_transpose(call(_INV, (a,)))
 
 
-_SLOGDET = define("slogdet", ("a",), _slogdet, _slogdet_infer, _slogdet_backward, saves=("a", "output"), outputs=2)
+_SLOGDET = define(
+    "slogdet",
+    ("a",),
+    lambda a: tuple([as_kernel_result(part) for part in _linalg.slogdet(as_dense(a))]),
+    lambda params, a: [(a.shape[:-2], a.dtype), (a.shape[:-2], real_of(a.dtype))],
+    _slogdet_backward,
+    saves=("a", "output"),
+    outputs=2,
+)
 
 
 def slogdet(A: Any) -> Any:
@@ -314,7 +325,7 @@ def matrix_power(A: Any, n: int) -> Any:
         return matrix_power(with_autocast(inv)(A), -n)
     if n == 0:
         one: Any = np.broadcast_to(space_of(A).eye(A.shape[-1], dtype=A.dtype), A.shape)
-        return A * 0 + (Tensor.made(one) if isinstance(A, Tensor) else one)
+        return A * 0 + like_operand(one, A)
     power, out, product = A, None, with_autocast(matmul)
     while n:
         if n % 2:

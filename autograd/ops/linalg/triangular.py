@@ -12,10 +12,10 @@ import numpy as np
 from raygrad.errors import LinAlgError, ShapeError
 
 from ...dispatch.dispatch import call
-from ...registry.define_op import broadcast_shape, conj, contiguous, define, space_of, xp
+from ...registry.define_op import broadcast_shape, contiguous, define, space_of, xp
 from ..layout.diagonals import tril, triu
 from ..layout.shape import transpose
-from .linear import matmul
+from .matmul import conjugate_transpose, matmul
 
 
 def _solve(a: Any, b: Any, upper: bool, unit: bool) -> Any:
@@ -40,11 +40,10 @@ def _solve_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
 def _solve_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
     upper, unit = ctx.params
-    adjoint = conj(transpose(a, -2, -1))
-    to_b = call(_SOLVE, (adjoint, g), (not upper, unit))
+    to_b = call(_SOLVE, (conjugate_transpose(a), g), (not upper, unit))
     if not ctx.needs_input_grad[0]:
         return None, to_b
-    to_a = -matmul(to_b, conj(transpose(out, -2, -1)))
+    to_a = -matmul(to_b, conjugate_transpose(out))
     return triu(to_a, int(unit)) if upper else tril(to_a, -int(unit)), to_b
 
 

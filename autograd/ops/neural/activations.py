@@ -1,5 +1,5 @@
-"""Activations with kernels and derivatives of their own (softmax, log_softmax, softplus, leaky_relu, elu), silu, gelu,
-and dropout.
+"""Activations with kernels and derivatives of their own (softmax, log_softmax, softplus, leaky_relu, elu), silu and
+gelu.
 
 Activations composed of other ops are in `rectifiers`; sigmoid, tanh and relu are in `elementwise.unary`.
 """
@@ -14,17 +14,16 @@ import numpy as np
 from raygrad.errors import MissingDerivative
 
 from ...core.array_layout import as_dense
-from ...dispatch.creation import rand
 from ...dispatch.dispatch import call
 from ...registry.define_op import axis_of, define, infer_same, quiet, reduction, row_by_row, xp
 from ...registry.dtype_constraints import floats_alone, real_floats, takes
-from ..elementwise.compare import keep, where
 from ..elementwise.error_function import erf
 from ..elementwise.unary import exp, sigmoid, tanh
+from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype
 from ..reduction.reduce import sum
 
-PUBLIC = "dropout elu gelu leaky_relu log_softmax silu softmax softplus".split()
+PUBLIC = "elu gelu leaky_relu log_softmax silu softmax softplus".split()
 
 # ---- softmax ---------------------------------------------------------------------------------------------------------
 
@@ -67,14 +66,14 @@ def _softmax_backward(ctx: Any, g: Any) -> Any:
     return weighted - out * sum(weighted, ctx.params[0], True)
 
 
-def _log_softmax_backward(ctx: Any, g: Any) -> Any:
-    (out,) = ctx.saved_tensors
-    return g - exp(out) * sum(g, ctx.params[0], True)
-
-
 _SOFTMAX = define("softmax", ("a",), quiet(row_by_row(_softmax)), _softmax_infer, _softmax_backward, saves="output")
 _LOG_SOFTMAX = define(
-    "log_softmax", ("a",), quiet(row_by_row(_log_softmax)), _softmax_infer, _log_softmax_backward, saves="output"
+    "log_softmax",
+    ("a",),
+    quiet(row_by_row(_log_softmax)),
+    _softmax_infer,
+    lambda ctx, g: g - exp(ctx.saved_tensors[0]) * sum(g, ctx.params[0], True),
+    saves="output",
 )
 
 
@@ -102,17 +101,9 @@ def _softplus_backward(ctx: Any, g: Any) -> Any:
     return where(scaled > threshold, g, g * sigmoid(scaled)), None, None
 
 
-def _leaky_relu(a: Any, slope: float) -> Any:
-    return xp.where(a > 0, a, a * slope)
-
-
 def _leaky_relu_backward(ctx: Any, g: Any) -> Any:
     a, slope = ctx.saved_tensors
     return where(a > 0, g, g * slope), None
-
-
-def _elu(a: Any, alpha: float) -> Any:
-    return xp.where(a > 0, a, xp.expm1(a) * alpha)
 
 
 def _elu_backward(ctx: Any, g: Any) -> Any:
@@ -136,13 +127,21 @@ _SOFTPLUS = define(
 _LEAKY_RELU = define(
     "leaky_relu",
     ("a", "negative_slope"),
-    _leaky_relu,
+    lambda a, slope: xp.where(a > 0, a, a * slope),
     _infer_first,
     _leaky_relu_backward,
     promotes="float",
     admits=real_floats,
 )
-_ELU = define("elu", ("a", "alpha"), quiet(_elu), _infer_first, _elu_backward, promotes="float", admits=real_floats)
+_ELU = define(
+    "elu",
+    ("a", "alpha"),
+    quiet(lambda a, alpha: xp.where(a > 0, a, xp.expm1(a) * alpha)),
+    _infer_first,
+    _elu_backward,
+    promotes="float",
+    admits=real_floats,
+)
 
 
 @takes(real_floats)
@@ -167,18 +166,6 @@ def elu(input: Any, alpha: float = 1.0) -> Any:
 def silu(input: Any) -> Any:
     """Return `input * sigmoid(input)`."""
     return input * sigmoid(input)
-
-
-def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Return `input` with elements made zero with probability `p`, the others scaled up by as much; while training."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0:
-        return input
-    kept = (
-        rand(input.shape, device=input.device) >= p
-    )  # drawn here, an operand of the graph: a cached plan gets new ones each time (H9)
-    return keep(input, kept) * (1 / (1 - p) if p < 1 else 0.0)
 
 
 @takes(real_floats)

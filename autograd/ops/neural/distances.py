@@ -12,10 +12,11 @@ from typing import Any
 from raygrad.errors import AutogradError
 
 from ...registry.dtype_constraints import floats_alone, real_floats, takes
-from ..elementwise.arithmetic import add, clamp_min, div, minimum, mul, sub
-from ..elementwise.compare import where
+from ..elementwise.arithmetic import add, clamp_min, minimum, mul, sub
+from ..elementwise.division import div
 from ..elementwise.pointwise import xlogy
 from ..elementwise.unary import abs, exp, log, log1p, neg, sqrt, square
+from ..elementwise.where import where
 from ..layout.axis_order import zeros_as
 from ..reduction.reduce import mean, sum
 from ..reduction.vector_norms import norm

@@ -1,7 +1,6 @@
-"""`embedding`, scaled dot-product attention, pixel and channel shuffles, and dropout of channels, composed of other
-ops.
+"""`embedding`, scaled dot-product attention, pixel and channel shuffles, composed of other ops.
 
-Plain `dropout` is in `activations`.
+Linear maps with a bias are in `linear`, dropout is in `dropout`.
 """
 
 from __future__ import annotations
@@ -13,21 +12,16 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...dispatch.creation import rand
-from ...dispatch.dispatch import check_operand
-from ...registry.define_op import space_of
+from ...registry.define_op import like_operand, space_of
 from ..elementwise.arithmetic import add
-from ..elementwise.compare import where
+from ..elementwise.where import where
 from ..indexing.indexing import getitem
 from ..layout.shape import permute, reshape, transpose, unsqueeze
-from ..linalg.linear import matmul
-from .activations import dropout, softmax
-from .interpolation import as_array_like
+from ..linalg.matmul import matmul
+from .activations import softmax
+from .dropout import dropout
 
-PUBLIC = """
-    alpha_dropout channel_shuffle dropout1d dropout2d dropout3d embedding feature_alpha_dropout pixel_shuffle
-    pixel_unshuffle scaled_dot_product_attention
-""".split()
+PUBLIC = "channel_shuffle embedding pixel_shuffle pixel_unshuffle scaled_dot_product_attention".split()
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
@@ -63,7 +57,7 @@ def scaled_dot_product_attention(
             raise AutogradError(
                 "scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True"
             )
-        attn_mask = as_array_like(np.tril(space_of(products).ones((query.shape[-2], key.shape[-2]), bool)), products)
+        attn_mask = like_operand(np.tril(space_of(products).ones((query.shape[-2], key.shape[-2]), bool)), products)
     if attn_mask is not None:
         products = where(attn_mask, products, -math.inf) if attn_mask.dtype.kind == "b" else add(products, attn_mask)
     return matmul(dropout(softmax(products, -1), dropout_p), value)
@@ -104,62 +98,3 @@ def channel_shuffle(input: Any, groups: int) -> Any:
         raise AutogradError(f"Number of channels must be divisible by groups. Got {channels} channels, {groups} groups")
     split = reshape(input, (batch, groups, channels // groups, *rest))
     return reshape(transpose(split, 1, 2), input.shape)
-
-
-# ---- dropout ---------------------------------------------------------------------------------------------------------
-
-
-def _dropout_mask(shape: Any, p: float, device: Any) -> Any:
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return rand(shape, device=device) >= p
-
-
-def _feature_dropout(input: Any, p: float, training: bool, dims: int) -> Any:
-    """Drop whole channels."""
-    if not training or p == 0:
-        return input
-    lead = input.shape[: input.ndim - dims]
-    kept = reshape(_dropout_mask(lead, p, input.device), (*lead, *(1,) * dims))
-    return where(kept, input * (1 / (1 - p) if p < 1 else 0.0), 0.0)
-
-
-def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Return `input` with whole channels (batch, channels, length) dropped at random; see `dropout`."""
-    return _feature_dropout(input, p, training, 1)
-
-
-def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Return `input` with whole channels (batch, channels, height, width) dropped at random; see `dropout`."""
-    return _feature_dropout(input, p, training, 2)
-
-
-def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Return `input` with whole channels of three dimensions dropped at random; see `dropout`."""
-    return _feature_dropout(input, p, training, 3)
-
-
-_SATURATION = -1.7580993408473766
-"""The limit of `selu` at minus infinity, the value of elements that `alpha_dropout` drops."""
-
-
-def _alpha(input: Any, kept: Any, p: float) -> Any:
-    if p == 1:
-        return input * 0
-    scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATION * _SATURATION))
-    return where(kept, input, _SATURATION) * scale - scale * p * _SATURATION
-
-
-def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
-    """Return `input` with elements dropped at random so that means of 0 and variances of 1 are kept."""
-    check_operand("alpha_dropout", input)
-    return _alpha(input, _dropout_mask(input.shape, p, input.device), p) if training and p else input
-
-
-def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
-    """Return `alpha_dropout` of whole channels."""
-    check_operand("feature_alpha_dropout", input)
-    if not training or p == 0:
-        return input
-    lead = input.shape[:2]
-    return _alpha(input, reshape(_dropout_mask(lead, p, input.device), (*lead, *(1,) * (input.ndim - 2))), p)

@@ -14,25 +14,19 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...registry.define_op import contiguous, space_of
+from ...registry.define_op import contiguous, like_operand, space_of
 from ...registry.dtype_constraints import only, real_floats
-from ...tensor.tensor import Tensor
 from ..indexing.gathering import index_select
 from ..layout.shape import movedim
-from ..linalg.linear import matmul
+from ..linalg.matmul import matmul
 
 PUBLIC = ["interpolate"]
-
-
-def as_array_like(array: Any, value: Any) -> Any:
-    """Return an array as a tensor if `value` is one, else unchanged."""
-    return Tensor.made(array) if isinstance(value, Tensor) else array
 
 
 def apply_matrix(input: Any, matrix: Any, axis: int) -> Any:
     """Return `input` with the vectors along an axis multiplied by a constant matrix of (new, old) elements on its
     device."""
-    weights = as_array_like(contiguous(matrix.T).astype(input.dtype), input)
+    weights = like_operand(contiguous(matrix.T).astype(input.dtype), input)
     return movedim(matmul(movedim(input, axis, -1), weights), -1, axis)
 
 
@@ -136,7 +130,7 @@ def interpolate(
         if mode in ("nearest", "nearest-exact"):
             half = 0.5 if mode == "nearest-exact" else 0.0
             places = np.minimum(np.floor((space_of(input).arange(count) + half) * ratio).astype(np.int64), extent - 1)
-            input = index_select(input, axis, as_array_like(places, input))
+            input = index_select(input, axis, like_operand(places, input))
         elif mode == "area":
             input = apply_matrix(input, averaging_matrix(extent, count, space_of(input)), axis)
         else:

@@ -17,8 +17,8 @@ from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import define, quiet, space_of, xp
 from ...registry.dtype_constraints import real_floats, takes
 from ..elementwise.arithmetic import clamp_min, infer_elementwise, sub
-from ..elementwise.compare import where
 from ..elementwise.unary import abs, log, log1p, square
+from ..elementwise.where import where
 from ..indexing.gathering import gather
 from ..reduction.reduce import mean, sum
 from .activations import log_softmax
@@ -170,11 +170,7 @@ def _one_hot(target: Any, classes: int) -> Any:
     return (target[..., None] == space_of(target).arange(classes)).astype(np.int64)
 
 
-def _one_hot_infer(params: tuple[Any, ...], target: Any) -> Any:
-    return (*target.shape, params[0]), dtypes.int64
-
-
-_ONE_HOT = define("one_hot", ("target",), _one_hot, _one_hot_infer)
+_ONE_HOT = define("one_hot", ("target",), _one_hot, lambda params, target: ((*target.shape, params[0]), dtypes.int64))
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:

@@ -5,6 +5,7 @@ Composed of means and variances; batch and instance norm also update running sta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...core.modes import no_grad
 from ...registry.dtype_constraints import floats_alone, real_floats, real_numbers, takes
-from ..elementwise.arithmetic import add, clamp_min, div, mul
+from ..elementwise.arithmetic import add, clamp_min, mul
+from ..elementwise.division import div
 from ..elementwise.unary import rsqrt, square
 from ..layout.padding import pad
 from ..layout.shape import reshape
@@ -122,10 +124,7 @@ def batch_norm(
         centred = input - reshape(running_mean, shape)
         return _scaled(mul(centred, reshape(rsqrt(running_var + eps), shape)), weight, bias, shape)
     dims = [axis for axis in range(input.ndim) if axis != 1]
-    count = 1
-    for axis in dims:
-        count *= input.shape[axis]
-    if count <= 1:
+    if math.prod([input.shape[axis] for axis in dims]) <= 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     _update_running(running_mean, mean(input, dims), momentum)
     _update_running(running_var, var(input, dims), momentum)

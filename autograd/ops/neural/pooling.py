@@ -14,7 +14,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...registry.define_op import Shape, space_of
+from ...registry.define_op import Shape, like_operand, space_of
 from ...registry.dtype_constraints import real_floats, real_numbers, takes
 from ..layout.joining import stack
 from ..layout.padding import pad
@@ -22,7 +22,7 @@ from ..layout.shape import flatten, permute, reshape, unsqueeze
 from ..layout.windows import windows, windows_together
 from ..reduction.minmax import max
 from ..reduction.reduce import sum
-from .interpolation import apply_matrix, as_array_like, averaging_matrix, partition_bounds
+from .interpolation import apply_matrix, averaging_matrix, partition_bounds
 
 PUBLIC = """
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d
@@ -101,7 +101,7 @@ class _Grid:
             offset, rest = rest % self.kernel[i], rest // self.kernel[i]
             shape = [-1 if axis == i else 1 for axis in range(len(self.kernel))]
             first = (space_of(chosen).arange(self.counts[i]) * self.steps[i] - self.border[i]).reshape(shape)
-            flat = flat + (offset * self.spreads[i] + as_array_like(first, chosen)) * strides[i]
+            flat = flat + (offset * self.spreads[i] + like_operand(first, chosen)) * strides[i]
         return flat
 
 
@@ -178,7 +178,7 @@ def _avg_pool(
     grid = _Grid(input, kernel, stride, padding, 1, ceil, dims)
     xp = space_of(input)
     sizes = xp.asarray(grid.sizes(include, xp) if divisor is None else divisor, input.dtype)
-    out = sum(grid.taken(input, None), -1) / as_array_like(sizes, input)
+    out = sum(grid.taken(input, None), -1) / like_operand(sizes, input)
     return out if batched else out[0]
 
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...dispatch.creation import rand
+from ...dispatch.random_numbers import rand
 from ...registry.define_op import axis_of
 from ...registry.dtype_constraints import real_floats, real_numbers, takes
-from ..elementwise.arithmetic import div, mul
-from ..elementwise.compare import keep, where
+from ..elementwise.arithmetic import mul
+from ..elementwise.division import div
 from ..elementwise.unary import abs, neg, sigmoid, tanh
+from ..elementwise.where import keep, where
 from ..layout.axis_order import zeros_as
 from ..layout.joining import split
 from ..layout.shape import reshape

@@ -1,6 +1,6 @@
-"""Extremes over dimensions (max, min, amax, argmax), `all` and `any`, and sorting (argsort, sort, topk).
+"""Extremes over dimensions (max, min, amax, argmax), `all` and `any`.
 
-Medians, quantiles and searches are in `order_statistics`, cumulative extremes in `scans`.
+Sorting is in `sort`, medians and quantiles in `order_statistics`, cumulative extremes in `scans`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ...core import dtypes
-from ...dispatch.dispatch import call, check_operand
+from ...dispatch.dispatch import call
+from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import Shape, axis_of, define, reduction, row_by_row, space_of
 from ...registry.dtype_constraints import differentiated, no_complex, real_numbers, takes
 from ..elementwise.arithmetic import maximum, minimum
-from ..elementwise.compare import keep
-from ..indexing.gathering import gather, scatter_zeros
+from ..elementwise.where import keep
+from ..indexing.gathering import scatter_zeros
 from ..layout.axis_order import to_dtype
 from ..layout.shape import unsqueeze
 from .reduce import Dims, count_of, keep_reduced_dims, reduced_shape, static_of, sum
 
-PUBLIC = "all amax amin any argmax argmin argsort max min sort topk".split()
+PUBLIC = "all amax amin any argmax argmin max min".split()
 
 
 class ValuesIndices(NamedTuple):
@@ -240,16 +241,8 @@ def _truth_infer(params: tuple[Any, ...], a: Any) -> Any:
     return reduced_shape(a.shape, *params), dtypes.bool
 
 
-def _all(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    return np.all(a, axes, None, keepdim)
-
-
-def _any(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    return np.any(a, axes, None, keepdim)
-
-
-_ALL = define("all", ("a",), _all, _truth_infer)
-_ANY = define("any", ("a",), _any, _truth_infer)
+_ALL = define("all", ("a",), lambda a, axes, keepdim: np.all(a, axes, None, keepdim), _truth_infer)
+_ANY = define("any", ("a",), lambda a, axes, keepdim: np.any(a, axes, None, keepdim), _truth_infer)
 
 
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
@@ -262,45 +255,3 @@ def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Return whether any element over `dim` is nonzero."""
     check_operand("any", input)
     return call(_ANY, (input,), static_of(input, dim, keepdim))
-
-
-# ---- sorting ---------------------------------------------------------------------------------------------------------
-
-
-def _argsort(a: Any, axis: int, descending: bool) -> Any:
-    if not a.ndim:
-        return space_of(a).zeros((), np.int64)
-    if not descending:
-        return np.argsort(a, axis, kind="stable")
-    backwards = np.argsort(np.flip(a, axis), axis, kind="stable")  # equal ones keep their order, too
-    return np.flip(a.shape[axis] - 1 - backwards, axis).copy()
-
-
-def _argsort_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, dtypes.int64
-
-
-_ARGSORT = define("argsort", ("a",), _argsort, _argsort_infer, promotes="arith", admits=no_complex)
-
-
-def argsort(input: Any, dim: int = -1, descending: bool = False) -> Any:
-    """Return the indices that sort `input` along `dim`; equal elements keep their order."""
-    return call(_ARGSORT, (input,), (axis_of(dim, input.ndim), descending))
-
-
-@takes(no_complex)
-def sort(input: Any, dim: int = -1, descending: bool = False) -> Any:
-    """Return the elements sorted along `dim`, and where they were."""
-    places = argsort(input, dim, descending)
-    return ValuesIndices(gather(input, dim, places), places)
-
-
-@takes(real_numbers)
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
-    """Return the `k` greatest elements along `dim` (or the smallest), in order, and where they were."""
-    axis = axis_of(dim, input.ndim)
-    if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
-        raise AutogradError("selected index k out of range")
-    order = argsort(input, dim, largest)
-    places = order[(*[slice(None)] * axis, slice(0, k))] if input.ndim else order
-    return ValuesIndices(gather(input, dim, places), places)

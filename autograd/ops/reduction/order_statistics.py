@@ -1,6 +1,6 @@
 """Order statistics: median, kthvalue, quantile, searchsorted, bucketize, aminmax, count_nonzero.
 
-Composed of sorting, but for the search in sorted tensors. `sort` and `topk` are in `minmax`.
+Composed of sorting, but for the search in sorted tensors. `sort` and `topk` are in `sort`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ...registry.define_op import axis_of, define, space_of, xp
 from ...registry.dtype_constraints import no_complex, real_floats, real_numbers, takes
 from ...tensor.tensor import Tensor
 from ..elementwise.arithmetic import sub
-from ..elementwise.compare import isnan, where
+from ..elementwise.compare import isnan
 from ..elementwise.unary import ceil, floor, round
+from ..elementwise.where import where
 from ..indexing.gathering import gather
 from ..layout.axis_order import to_dtype
 from ..layout.shape import movedim, reshape, squeeze
-from .minmax import ValuesIndices, amax, amin, argsort, sort
+from .minmax import ValuesIndices, amax, amin
 from .reduce import Dims, sum
+from .sort import argsort, sort
 
-PUBLIC = """
-    aminmax bucketize count_nonzero kthvalue median msort nanmedian nanquantile quantile searchsorted
-""".split()
+PUBLIC = "aminmax bucketize count_nonzero kthvalue median nanmedian nanquantile quantile searchsorted".split()
 
 
 class MinMax(NamedTuple):
@@ -46,12 +46,6 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
 def count_nonzero(input: Any, dim: Dims = None) -> Any:
     """Return how many elements over `dim` are not zero."""
     return sum(input != 0, dim)
-
-
-@takes(no_complex)
-def msort(input: Any) -> Any:
-    """Return the elements sorted along the first dimension."""
-    return sort(input, 0)[0]
 
 
 # ---- k-th value and median -------------------------------------------------------------------------------------------

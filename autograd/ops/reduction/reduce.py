@@ -32,8 +32,8 @@ from ...registry.define_op import (
     xp,
 )
 from ...tensor.tensor import Tensor
-from ..elementwise.compare import keep
 from ..elementwise.unary import exp
+from ..elementwise.where import keep
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.joining import cat, stack
 from ..layout.shape import expand, flip, movedim, reshape
@@ -130,10 +130,6 @@ def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
     return reduced_shape(a.shape, *params), a.dtype
 
 
-def _mean_backward(ctx: Any, g: Any) -> Any:
-    return _spread(g / max(count_of(ctx.inputs[0][0], ctx.params[0]), 1), ctx)
-
-
 def _prod(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         return _multiply(a, axes, np.int64, None, keepdim)
@@ -190,7 +186,14 @@ def _product_of_others(a: Any) -> Any:
 
 
 _SUM = define("sum", ("a",), quiet(_sum), _sum_infer, lambda ctx, g: _spread(g, ctx), saves="none")
-_MEAN = define("mean", ("a",), quiet(_mean), _mean_infer, _mean_backward, saves="none")
+_MEAN = define(
+    "mean",
+    ("a",),
+    quiet(_mean),
+    _mean_infer,
+    lambda ctx, g: _spread(g / max(count_of(ctx.inputs[0][0], ctx.params[0]), 1), ctx),
+    saves="none",
+)
 _PROD = define("prod", ("a",), quiet(row_by_row(_prod)), _sum_infer, _prod_backward, saves=("a", "output"))
 
 
@@ -226,10 +229,6 @@ def _var(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
     return total / total.dtype.type(max(count_of(a.shape, axes) - correction, 0))
 
 
-def _std(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
-    return np.sqrt(_var(a, axes, keepdim, correction))
-
-
 def _var_infer(params: tuple[Any, ...], a: Any) -> Any:
     if a.dtype.kind in "iub":
         raise AutogradError("std and var only support floating point and complex dtypes")
@@ -252,7 +251,14 @@ def _std_backward(ctx: Any, g: Any) -> Any:
 
 
 _VAR = define("var", ("a",), quiet(row_by_row(_var)), _var_infer, _var_backward)
-_STD = define("std", ("a",), quiet(row_by_row(_std)), _var_infer, _std_backward, saves=("a", "output"))
+_STD = define(
+    "std",
+    ("a",),
+    quiet(row_by_row(lambda a, axes, keepdim, correction: np.sqrt(_var(a, axes, keepdim, correction)))),
+    _var_infer,
+    _std_backward,
+    saves=("a", "output"),
+)
 
 
 def _corrected(input: Any, dim: Any, unbiased: bool | None, correction: float | None, keepdim: bool) -> tuple[Any, ...]:
@@ -328,10 +334,6 @@ def reverse_cumsum(g: Any, axis: int) -> Any:
     return flip(cumsum(flip(g, axis), axis), axis)
 
 
-def _cumsum_backward(ctx: Any, g: Any) -> Any:
-    return reverse_cumsum(g, *ctx.params) if g.shape else g
-
-
 _LOGSUMEXP = define(
     "logsumexp",
     ("a",),
@@ -346,7 +348,7 @@ _CUMSUM = define(
     ("a",),
     running(np.add, "cumsum"),
     infer_running,
-    _cumsum_backward,
+    lambda ctx, g: reverse_cumsum(g, *ctx.params) if g.shape else g,
     saves="none",
 )
 

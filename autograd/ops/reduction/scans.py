@@ -27,10 +27,11 @@ from ...registry.define_op import (
 )
 from ...registry.dtype_constraints import floats_alone, no_complex_to_compare
 from ...tensor.tensor import Tensor
-from ..elementwise.compare import keep
+from ..elementwise.where import keep
 from ..indexing.gathering import scatter_zeros
 from ..layout.axis_order import to_dtype
 from ..layout.joining import cat, narrow
+from ..layout.padding import pad
 from ..layout.shape import expand, movedim, reshape, unsqueeze
 from .minmax import ValuesIndices
 from .reduce import cumsum, infer_running, reverse_cumsum, running, sum
@@ -78,8 +79,8 @@ def _cumulative(of: Any, input: Any, axis: int | None, dtype: Any, include_initi
     out = of(input, axis, dtype=dtype)
     if not include_initial:
         return out
-    first = narrow(out, axis, 0, 1) * 0 + initial if out.shape[axis] else out
-    return cat([first, out], axis)
+    widths = [(1, 0) if dim == axis_of(axis, out.ndim) else (0, 0) for dim in reversed(range(out.ndim))]
+    return pad(out, [width for pair in widths for width in pair], value=initial)
 
 
 def cumulative_sum(input: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
@@ -124,10 +125,6 @@ def _extremes(accumulate: Any) -> Any:
     return extremes
 
 
-def _running_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return [(a.shape, a.dtype), (a.shape, dtypes.int64)]
-
-
 def _running_backward(ctx: Any, grads: Any) -> Any:
     (places,) = ctx.saved_tensors
     g = grads[0]
@@ -139,7 +136,7 @@ _CUMMAX, _CUMMIN = (
         name,
         ("a",),
         _extremes(kernel),
-        _running_infer,
+        lambda params, a: [(a.shape, a.dtype), (a.shape, dtypes.int64)],
         _running_backward,
         saves="output1",
         outputs=2,
@@ -182,14 +179,6 @@ def _signed(h: Any, x: Any, o: Any, axis: int, ahead: bool) -> Any:
     return total
 
 
-def _ahead(h: Any, x: Any, o: Any, axis: int) -> Any:
-    return _signed(h, x, o, axis, True)
-
-
-def _behind(h: Any, x: Any, o: Any, axis: int) -> Any:
-    return _signed(h, x, o, axis, False)
-
-
 def _ahead_backward(ctx: Any, g: Any) -> Any:
     h, x, o, out = ctx.saved_tensors
     to_h = call(_BEHIND, (g, conj(x), conj(o)), ctx.params)
@@ -203,18 +192,28 @@ def _behind_backward(ctx: Any, g: Any) -> Any:
 
 
 _SUMS = ("h", "x", "o")
-_AHEAD = define("powers_ahead", _SUMS, quiet(_ahead), infer_same, _ahead_backward, saves=(*_SUMS, "output"))
-_BEHIND = define("powers_behind", _SUMS, quiet(_behind), infer_same, _behind_backward, saves=(*_SUMS, "output"))
-
-
-def _logcumsumexp(a: Any, axis: int) -> Any:
-    return _log_of_sums(a, axis) if a.ndim else a.copy()
+_AHEAD = define(
+    "powers_ahead",
+    _SUMS,
+    quiet(lambda h, x, o, axis: _signed(h, x, o, axis, True)),
+    infer_same,
+    _ahead_backward,
+    saves=(*_SUMS, "output"),
+)
+_BEHIND = define(
+    "powers_behind",
+    _SUMS,
+    quiet(lambda h, x, o, axis: _signed(h, x, o, axis, False)),
+    infer_same,
+    _behind_backward,
+    saves=(*_SUMS, "output"),
+)
 
 
 _LOGCUMSUMEXP = define(
     "logcumsumexp",
     ("a",),
-    quiet(_logcumsumexp),
+    quiet(lambda a, axis: _log_of_sums(a, axis) if a.ndim else a.copy()),
     infer_same,
     lambda ctx, g: call(_AHEAD, (g, *map(conj, ctx.saved_tensors)), ctx.params),
     saves=("a", "output"),

@@ -1,4 +1,4 @@
-"""Statistics composed of reductions: var_mean, std_mean, nansum, nanmean, dist, cov, corrcoef.
+"""Statistics composed of reductions: var_mean, std_mean, nansum, nanmean, cov, corrcoef.
 
 They have no derivatives of their own.
 """
@@ -12,17 +12,16 @@ from raygrad.errors import AutogradError
 from ...dispatch.casting import with_autocast
 from ...registry.define_op import conj, real_of
 from ...registry.dtype_constraints import integers_alone, no_complex, real_floats, takes
-from ..elementwise.arithmetic import sub
-from ..elementwise.compare import isnan, keep
+from ..elementwise.compare import isnan
 from ..elementwise.unary import sqrt
+from ..elementwise.where import keep
 from ..layout.axis_order import to_dtype
 from ..layout.diagonals import diagonal
 from ..layout.shape import reshape, transpose, unsqueeze
-from ..linalg.linear import matmul
+from ..linalg.matmul import matmul
 from .reduce import Dims, mean, std, sum, var
-from .vector_norms import norm
 
-PUBLIC = "corrcoef cov dist nanmean nansum std_mean var_mean".split()
+PUBLIC = "corrcoef cov nanmean nansum std_mean var_mean".split()
 
 
 def var_mean(
@@ -52,11 +51,6 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     if input.dtype.kind not in "fc":
         raise AutogradError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype}")
     return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
-
-
-def dist(input: Any, other: Any, p: float = 2) -> Any:
-    """Return the p-norm of `input - other`."""
-    return norm(sub(input, other), p)
 
 
 def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Any:

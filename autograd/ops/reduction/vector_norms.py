@@ -15,8 +15,8 @@ from raygrad.errors import AutogradError
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, define, quiet, real_of, row_by_row
-from ..elementwise.compare import keep, where
 from ..elementwise.unary import abs, sgn
+from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype, zeros_as
 from .minmax import greatest, least
 from .reduce import Dims, add_up, converted, keep_reduced_dims, reduced_shape, static_of, sum
@@ -48,14 +48,6 @@ def _norm_backward(ctx: Any, g: Any) -> Any:
 _NORM = define("norm", ("a",), quiet(row_by_row(_norm)), _norm_infer, _norm_backward, saves=("a", "output"))
 
 
-def _p_norm(a: Any, axes: Shape | None, keepdim: bool, p: float) -> Any:
-    return add_up(np.abs(as_dense(a)) ** p, axes, None, None, keepdim) ** (1.0 / p)
-
-
-def _p_norm_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return _norm_infer(params[:2], a)
-
-
 def _p_norm_backward(ctx: Any, g: Any) -> Any:
     """The gradient at zero is zero; there PyTorch's second derivative is NaN but for cubes and beyond."""
     a, out = ctx.saved_tensors
@@ -67,7 +59,14 @@ def _p_norm_backward(ctx: Any, g: Any) -> Any:
     return scaled * where(out == 0, 0.0, g / out ** (p - 1))
 
 
-_P_NORM = define("p_norm", ("a",), quiet(_p_norm), _p_norm_infer, _p_norm_backward, saves=("a", "output"))
+_P_NORM = define(
+    "p_norm",
+    ("a",),
+    quiet(lambda a, axes, keepdim, p: add_up(np.abs(as_dense(a)) ** p, axes, None, None, keepdim) ** (1.0 / p)),
+    lambda params, a: _norm_infer(params[:2], a),
+    _p_norm_backward,
+    saves=("a", "output"),
+)
 
 
 def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Any:

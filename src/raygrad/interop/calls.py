@@ -11,11 +11,13 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from raygrad.autograd.core.pytree import Structure, flatten, unflatten
 from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.workers.code.shipping import pickle_value, unpickle_value
+
+T = TypeVar("T")
 
 CALLS_KEPT: Final = 4096
 """Decoded calls cached per process, the most recent ones."""
@@ -90,6 +92,26 @@ def decoded(data: bytes) -> ForeignCall:
     return unpickle_value(data)
 
 
+class CallCache(Generic[T]):
+    """What follows from calls, made once for each; forgotten when there is too much of it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[Any, T] = {}
+
+    def get(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what `make` returned for an equal key; without a memory of keys that cannot be hashed."""
+        try:
+            found = self._known.get(key)
+        except TypeError:  # a constant among the arguments may change between two calls
+            return make()
+        if found is None:
+            if len(self._known) >= self._most:
+                self._known.clear()
+            found = self._known[key] = make()
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome(FixedOutput):
     """The structure of the results; `state` more tensors follow: new values of buffers."""
@@ -143,8 +165,6 @@ def flattened_arguments(
 def identity_of(leaf: Any) -> Any:
     """Return a key that tells a constant from others that are equal in Python: 1 from 1.0, 0.0 from -0.0.
 
-    Raises:
-        TypeError: it is not hashable.
+    It is hashable if the constant is.
     """
-    hash(leaf)
     return (type(leaf), repr(leaf) if isinstance(leaf, float | complex) else leaf)

@@ -51,14 +51,6 @@ class JaxFunction(ForeignCallable):
         self._x64 = x64
         self._class = function_class_of(_JaxNode, source.name, pickle_value(source), recompute)
 
-    @property
-    def function_class(self) -> type[ForeignFunction]:
-        """The Function that is applied."""
-        return self._class
-
-    def _own(self) -> list[Tensor]:
-        return []
-
     def _options(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         if self._x64 is False:
             refuse_wide(self._class.__name__, [tensor.dtype for tensor in tensors])

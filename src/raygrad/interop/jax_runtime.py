@@ -6,9 +6,7 @@ are two programs, whatever the executor, so that their bits are the same everywh
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +16,7 @@ from raygrad.errors import AutogradError, DtypeError
 from raygrad.workers.code.shipping import unpickle_value
 
 from .backends import load
-from .calls import DerivativeKind, ForeignCall, Outcome, flattened_arguments, present_results
+from .calls import CallCache, DerivativeKind, ForeignCall, Outcome, flattened_arguments, present_results
 from .node import Array, RunResult, Runtime
 
 PROGRAMS_KEPT: Final = 1024
@@ -68,16 +66,11 @@ class JaxRuntime(Runtime):
     def __init__(self, payload: bytes) -> None:
         self._jax = load("jax")
         self._source: JaxSource = unpickle_value(payload)
-        self._programs: dict[Any, Any] = {}
+        self._programs = CallCache[Callable[..., Any]](PROGRAMS_KEPT)
         self._pull = self._compiled(self._pulled)
-        self._lock = threading.Lock()
 
     def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return self._jax.jit(function) if self._source.jit else function
-
-    def _width(self, wide: bool) -> AbstractContextManager[Any]:
-        """Return the context manager that enables or disables 64-bit numbers in JAX."""
-        return self._jax.enable_x64(wide)
 
     # ---- a node ------------------------------------------------------------------------------------------------------
 
@@ -89,7 +82,7 @@ class JaxRuntime(Runtime):
             TypeError: it returns something that is no array.
         """
         wide = bool(call.options[0])
-        with self._width(wide):
+        with self._jax.enable_x64(wide):
             given = [self._array_in(array, wide) for array in arrays]
             program = self._program(call, tuple(needs))
             if not needs:
@@ -110,7 +103,7 @@ class JaxRuntime(Runtime):
     ) -> list[Array | None]:
         """Return the gradients of a run, by JAX's transposed program; all are defined."""
         pull: JaxPullback = kept
-        with self._width(pull.wide):
+        with self._jax.enable_x64(pull.wide):
             given: list[Any] = []
             for number, shape, dtype in pull.zeros:
                 cotangent = cotangents[number]
@@ -126,7 +119,7 @@ class JaxRuntime(Runtime):
     ) -> tuple[list[Any], Outcome]:
         """Return the specs of a run's results, by tracing on shapes alone."""
         wide = bool(call.options[0])
-        with self._width(wide):
+        with self._jax.enable_x64(wide):
             given = [self._jax.ShapeDtypeStruct(shape, _narrowed(dtype, wide)) for shape, dtype in specs]
             result = self._jax.eval_shape(partial(self._value, call, len(call.levels)), given)
             outputs, outcome = self._flat(call, result)
@@ -136,32 +129,20 @@ class JaxRuntime(Runtime):
 
     def _program(self, call: ForeignCall, needs: tuple[int, ...]) -> Callable[..., Any]:
         """Return the compiled program of a call, and with `needs` the program of its gradient."""
-        try:
-            found = self._programs.get((call, needs))
-        except TypeError:  # constants that are not hashable
-            return self._made(call, needs)
-        if found is None:
-            with self._lock:
-                if len(self._programs) >= PROGRAMS_KEPT:
-                    self._programs.clear()
-                found = self._programs.setdefault((call, needs), self._made(call, needs))
-        return found
+        return self._programs.get((call, needs), partial(self._made, call, needs))
 
     def _made(self, call: ForeignCall, needs: tuple[int, ...]) -> Callable[..., Any]:
         depth = len(call.levels)
         if not needs:
             return self._compiled(partial(self._value, call, depth))
 
-        def differentiable(chosen: Sequence[Any], arrays: Sequence[Any]) -> tuple[list[Any], Any]:
-            given = list(arrays)
-            for position, array in zip(needs, chosen, strict=True):
-                given[position] = array
-            result = self._value(call, depth, given)
-            return self._inexact(result), result
-
         def forward(chosen: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, Any]:
             def of_chosen(these: Sequence[Any]) -> tuple[list[Any], Any]:
-                return differentiable(these, arrays)
+                given = list(arrays)
+                for position, array in zip(needs, these, strict=True):
+                    given[position] = array
+                result = self._value(call, depth, given)
+                return [leaf for leaf in self._jax.tree_util.tree_leaves(result) if self._is_inexact(leaf)], result
 
             _, function, result = self._jax.vjp(of_chosen, chosen, has_aux=True)
             return result, function
@@ -205,9 +186,6 @@ class JaxRuntime(Runtime):
 
     def _is_inexact(self, array: Any) -> bool:
         return bool(self._jax.numpy.issubdtype(array.dtype, self._jax.numpy.inexact))
-
-    def _inexact(self, result: Any) -> list[Any]:
-        return [leaf for leaf in self._jax.tree_util.tree_leaves(result) if self._is_inexact(leaf)]
 
     def _checked(self, leaf: Any) -> Any:
         try:

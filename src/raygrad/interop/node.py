@@ -19,14 +19,23 @@ import numpy as np
 
 from raygrad.autograd.core.batched_data import innermost_vmap_level
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.core.pytree import Structure
 from raygrad.autograd.core.recorder import ResidentMemory
 from raygrad.autograd.dispatch.creation import as_tensor
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 
-from .calls import CALLS_KEPT, DerivativeKind, ForeignCall, Outcome, decoded, encoded, flattened_arguments, identity_of
+from .calls import (
+    CALLS_KEPT,
+    CallCache,
+    DerivativeKind,
+    ForeignCall,
+    Outcome,
+    decoded,
+    encoded,
+    flattened_arguments,
+    identity_of,
+)
 
 RUNTIMES_KEPT: Final = 256
 """Opened runtimes cached per process, the most recent ones."""
@@ -250,40 +259,22 @@ def function_class_of(base: type[ForeignFunction], name: str, payload: bytes, re
     return cast("Any", type(base))(name, (base,), members)
 
 
-class EncodedCalls:
-    """A cache of encoded calls."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, bytes] = {}
-
-    def code(self, structure: Structure, leaves: tuple[Any, ...], own: int, options: tuple[Any, ...]) -> bytes:
-        """Return a call, encoded."""
-        try:
-            key = (structure, tuple([identity_of(leaf) for leaf in leaves]), own, options)
-            found = self._known.get(key)
-        except TypeError:  # a constant that is not hashable may change between two calls
-            return encoded(ForeignCall(structure, leaves, own, options))
-        if found is None:
-            if len(self._known) >= CALLS_KEPT:
-                self._known.clear()
-            found = self._known[key] = encoded(ForeignCall(structure, leaves, own, options))
-        return found
-
-
 class ForeignCallable(ABC):
     """The callable that users get: foreign code as a node of their graphs."""
 
+    _class: type[ForeignFunction]
+
     def __init__(self) -> None:
-        self._calls = EncodedCalls()
+        self._calls = CallCache[bytes](CALLS_KEPT)
 
     @property
-    @abstractmethod
     def function_class(self) -> type[ForeignFunction]:
         """The Function that is applied, for `explain`, `gradcheck` and costs by name."""
+        return self._class
 
-    @abstractmethod
     def _own(self) -> list[Tensor]:
         """Return the tensors before the arguments."""
+        return []
 
     def _options(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         return ()
@@ -306,7 +297,9 @@ class ForeignCallable(ABC):
                 raise TypeError(f"{self.function_class.__name__}: {why}")
         given = [leaf if isinstance(leaf, Tensor) else as_tensor(leaf) for leaf in tensors]
         own = self._own()
-        code = self._calls.code(structure, leaves, len(own), self._options([*own, *given]))
+        options = self._options([*own, *given])
+        key = (structure, tuple([identity_of(leaf) for leaf in leaves]), len(own), options)
+        code = self._calls.get(key, lambda: encoded(ForeignCall(structure, leaves, len(own), options)))
         *outputs, outcome = self.function_class.apply(code, *own, *given)
         if outcome.state:
             self._keep_state(outputs[len(outputs) - outcome.state :])

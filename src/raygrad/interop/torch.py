@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from raygrad.autograd.core.modes import no_grad
-from raygrad.autograd.dispatch.creation import from_numpy, randint
+from raygrad.autograd.dispatch.creation import from_numpy
+from raygrad.autograd.dispatch.random_numbers import randint
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DtypeError
 from raygrad.workers.code.shipping import pickle_value
@@ -92,11 +93,6 @@ class TorchFunction(ForeignCallable):
     def _take(self, source: TorchSource) -> None:
         self._source = source
         self._class = function_class_of(_TorchNode, source.name, pickle_value(source), self._recompute)
-
-    @property
-    def function_class(self) -> type[ForeignFunction]:
-        """The Function that is applied."""
-        return self._class
 
     def named_parameters(self) -> list[tuple[str, Tensor]]:
         """Return the parameters with their names, in the module's order; those that it froze do not require grad."""

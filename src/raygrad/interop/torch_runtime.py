@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -19,7 +20,16 @@ from raygrad.workers.code.shipping import unpickle_value
 from raygrad.workers.process.blas_threads import limit_in_force
 
 from .backends import load
-from .calls import DerivativeKind, DerivativeLevel, ForeignCall, Outcome, flattened_arguments, present_results
+from .calls import (
+    CALLS_KEPT,
+    CallCache,
+    DerivativeKind,
+    DerivativeLevel,
+    ForeignCall,
+    Outcome,
+    flattened_arguments,
+    present_results,
+)
 from .node import Array, RunResult, Runtime
 
 SIZES_KEPT: Final = 1024
@@ -68,9 +78,10 @@ class TorchRuntime(Runtime):
         self._torch = load("torch")
         self._payload = payload
         self._mine = _ThreadCopy()
-        self._changed: dict[ForeignCall, frozenset[int]] = {}
-        """Per call, the tensors that the code changes in place: they are copied first."""
-        self._sizes: dict[Any, int] = {}
+        self._changed = CallCache[frozenset[int] | None](CALLS_KEPT)
+        """Per call, the tensors that the code changes in place: they are copied first. None before its first run."""
+        self._sizes = CallCache[int](SIZES_KEPT)
+        """Per call and shapes, the bytes that torch's graph keeps alive besides the inputs."""
 
     @property
     def source(self) -> TorchSource:
@@ -90,7 +101,7 @@ class TorchRuntime(Runtime):
             TypeError: it returns something that is no dense tensor in memory, or of a dtype that NumPy has not.
         """
         torch = self._torch
-        ran_before = self._changes_of(call) is not None
+        ran_before = self._changed.get(call_of(call), lambda: None) is not None
         with framework_settings(torch, *call.options), torch.set_grad_enabled(bool(needs)):
             tensors = [torch.from_dlpack(array) for array in arrays]
             for position in needs:
@@ -101,7 +112,9 @@ class TorchRuntime(Runtime):
             found = [self._array_of(output, taken) for output in outputs]
             if not needs:
                 return RunResult(found, outcome, None)
-            size = self._size(call, tensors, outputs) if ran_before else graph_bytes(outputs, tensors)
+            shapes = tuple([tensor.shape for tensor in tensors])
+            count = partial(graph_bytes, outputs, tensors)
+            size = self._sizes.get((call, shapes), count) if ran_before else count()
             return RunResult(found, outcome, TorchResiduals(tensors, outputs), size)
 
     def vjp(
@@ -136,19 +149,6 @@ class TorchRuntime(Runtime):
             tensors = [torch.empty(shape, dtype=getattr(torch, dtype.name)) for shape, dtype in specs]
             outputs, outcome = self._value(call, len(call.levels), tensors, False)
         return [(tuple(output.shape), str(output.dtype).removeprefix("torch.")) for output in outputs], outcome
-
-    def _size(self, call: ForeignCall, tensors: Sequence[Any], outputs: Sequence[Any]) -> int:
-        """Return the bytes that torch's graph keeps alive besides the inputs; computed once per shapes."""
-        try:
-            key = (call, tuple([tensor.shape for tensor in tensors]))
-            found = self._sizes.get(key)
-        except TypeError:  # constants that are not hashable
-            return graph_bytes(outputs, tensors)
-        if found is None:
-            if len(self._sizes) >= SIZES_KEPT:
-                self._sizes.clear()
-            found = self._sizes[key] = graph_bytes(outputs, tensors)
-        return found
 
     # ---- derivatives -------------------------------------------------------------------------------------------------
 
@@ -211,14 +211,14 @@ class TorchRuntime(Runtime):
     def _forward(self, call: ForeignCall, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
         source = self.source
         given = list(tensors)
-        known = self._changes_of(call)
+        known = self._changed.get(call_of(call), lambda: None)
         copied = range(len(given)) if known is None or not real else known
         for position in copied:
             given[position] = given[position].clone()
         versions = [tensor._version for tensor in given]
         seed = given[call.own - 1] if source.random else None
         args, named = call.arguments(given)
-        with self._chance(seed) if real else unchecked():
+        with self._chance(seed) if real else nullcontext():
             if source.is_module:
                 values = dict(zip(source.names, given, strict=False))
                 call_with = self._torch.func.functional_call
@@ -235,12 +235,6 @@ class TorchRuntime(Runtime):
         first = len(source.parameters) + len(source.constants)
         fresh = [given[first + number].detach() for number in range(len(source.state))]
         return [*outputs, *fresh], Outcome(structure, leaves, len(fresh))
-
-    def _changes_of(self, call: ForeignCall) -> frozenset[int] | None:
-        try:
-            return self._changed.get(call_of(call))
-        except TypeError:
-            return None
 
     def _note_changes(
         self, call: ForeignCall, before: Sequence[Any], after: Sequence[Any], versions: Sequence[int], known: Any
@@ -263,10 +257,7 @@ class TorchRuntime(Runtime):
                     )
                 changed.add(position)
         if known is None:
-            try:
-                self._changed[call_of(call)] = frozenset(changed)
-            except TypeError:  # constants that are not hashable: everything is copied each time
-                return
+            self._changed.get(call_of(call), lambda: frozenset(changed))
 
     def _fixed_value(self, name: str, is_parameter: bool) -> str:
         if is_parameter:
@@ -427,12 +418,6 @@ def graph_bytes(outputs: Sequence[Any], inputs: Sequence[Any]) -> int:
 def call_of(call: ForeignCall) -> ForeignCall:
     """Return the call of the code itself, without derivatives."""
     return call if not call.levels else ForeignCall(call.structure, call.leaves, call.own, call.options)
-
-
-@contextmanager
-def unchecked() -> Generator[None]:
-    """Do nothing."""
-    yield
 
 
 class _NestingDepth(threading.local):

@@ -1,15 +1,14 @@
-"""The optimiser Adagrad (Duchi, Hazan and Singer, 2011): its options and update rule."""
+"""The optimisers Adagrad (Duchi, Hazan and Singer, 2011) and Adadelta (Zeiler, 2012): options and update rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from raygrad.autograd.dispatch.creation import full_like
+from raygrad.autograd.dispatch.creation import full_like, zeros_like
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .adaptive import AdaptiveOptimizer
-from .optimizer import Group, ParameterState, check_rates
+from .optimizer import AdaptiveOptimizer, Group, ParameterState, check_rates
 
 
 class Adagrad(AdaptiveOptimizer):
@@ -60,11 +59,55 @@ class Adagrad(AdaptiveOptimizer):
             },
         )
 
-    def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
-        yield "sum", full_like(param, group["initial_accumulator_value"])
+    def initial(self, group: Group, param: Tensor) -> dict[str, Tensor]:
+        return {"sum": full_like(param, group["initial_accumulator_value"])}
 
     def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
         step, total = kept["step"], kept["sum"]
         self.assign(total, total + direction * direction)
         rate = group["lr"] / (1 + (step - 1) * group["lr_decay"])
         self.assign(param, param - direction / (total.sqrt() + group["eps"]) * rate)
+
+
+class Adadelta(AdaptiveOptimizer):
+    """Moves each element by its gradient times the ratio of two running root mean squares: of the moves, and of the
+    gradients.
+
+    Args:
+        params: real tensors, or dicts with "params" and options of their own.
+        lr: what the move is multiplied by.
+        rho: how much of the running mean squares is kept at each step.
+        eps: keeps the roots from zero.
+        weight_decay: adds `weight_decay * param` to the gradient.
+        maximize: climbs instead.
+
+    Raises:
+        ValueError: a negative rate, a rho outside [0, 1], or complex parameters.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_rates({"learning rate": lr})
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_rates({"epsilon value": eps, "weight_decay value": weight_decay})
+        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+
+    def initial(self, group: Group, param: Tensor) -> dict[str, Tensor]:
+        return {"square_avg": zeros_like(param), "acc_delta": zeros_like(param)}
+
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
+        rho, eps = group["rho"], group["eps"]
+        square, moved = kept["square_avg"], kept["acc_delta"]
+        self.assign(square, (square * rho).add(direction * direction, alpha=1 - rho))
+        move = (moved + eps).sqrt() / (square + eps).sqrt() * direction
+        self.assign(moved, (moved * rho).add(move * move, alpha=1 - rho))
+        self.assign(param, param.add(move, alpha=-group["lr"]))

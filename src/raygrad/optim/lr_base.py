@@ -9,7 +9,7 @@ import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
-from .optimizer import Group, Optimizer
+from .optimizer import Optimizer
 
 
 def checked(optimizer: object) -> Optimizer:
@@ -96,13 +96,9 @@ class LRScheduler(ABC):
         """Return the current rates, one for each group."""
         return self._last_lr
 
-    @property
-    def _groups(self) -> list[Group]:
-        return self.optimizer.param_groups
-
     def _now(self) -> list[float]:
         """Return the current rates of the groups."""
-        return [group["lr"] for group in self._groups]
+        return [group["lr"] for group in self.optimizer.param_groups]
 
     # ---- saving and loading ------------------------------------------------------------------------------------------
 
@@ -112,8 +108,7 @@ class LRScheduler(ABC):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state of a schedule of the same kind."""
-        own: Any = self.__dict__
-        own.update(state_dict)
+        vars(self).update(state_dict)
 
 
 def per_group(what: str, value: Any, optimizer: Optimizer) -> list[Any]:

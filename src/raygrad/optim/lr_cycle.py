@@ -66,25 +66,19 @@ class OneCycleLR(LRScheduler):
         end_of_rise = float(pct_start * self.total_steps) - 1
         up, down = ("initial_lr", "max_lr"), ("max_lr", "initial_lr")
         rising, falling = ("base_momentum", "max_momentum"), ("max_momentum", "base_momentum")
-        self._schedule_phases: list[tuple[float, tuple[str, str], tuple[str, str]]]
+        self._schedule_phases = [_Phase(end_of_rise, up, falling)]
         if three_phase:
-            end_of_fall = float(2 * pct_start * self.total_steps) - 2
-            self._schedule_phases = [
-                _Phase(end_of_rise, up, falling),
-                _Phase(end_of_fall, down, rising),
+            self._schedule_phases += [
+                _Phase(float(2 * pct_start * self.total_steps) - 2, down, rising),
                 _Phase(self.total_steps - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum")),
             ]
         else:
-            self._schedule_phases = [
-                _Phase(end_of_rise, up, falling),
-                _Phase(self.total_steps - 1, ("max_lr", "min_lr"), rising),
-            ]
+            self._schedule_phases.append(_Phase(self.total_steps - 1, ("max_lr", "min_lr"), rising))
         highest = per_group("max_lr", max_lr, optimizer)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, highest, strict=True):
-                group["initial_lr"] = rate / div_factor
-                group["max_lr"] = rate
-                group["min_lr"] = group["initial_lr"] / final_div_factor
+                first = rate / div_factor
+                group.update(initial_lr=first, max_lr=rate, min_lr=first / final_div_factor)
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
@@ -94,8 +88,7 @@ class OneCycleLR(LRScheduler):
             if last_epoch == -1:
                 for group, low, high in zip(optimizer.param_groups, least, most, strict=True):
                     self._set_momentum(group, high)
-                    group["max_momentum"] = high
-                    group["base_momentum"] = low
+                    group.update(max_momentum=high, base_momentum=low)
         super().__init__(optimizer, last_epoch)
 
     def _set_momentum(self, group: dict[str, Any], value: float) -> None:
@@ -108,18 +101,15 @@ class OneCycleLR(LRScheduler):
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
-        rates: list[float] = []
-        for group in self._groups:
-            begin = 0.0
-            for number, (end, rate, momentum) in enumerate(self._schedule_phases):
-                if step <= end or number == len(self._schedule_phases) - 1:
-                    part = (step - begin) / (end - begin)
-                    rates.append(self._between(group[rate[0]], group[rate[1]], part))
-                    if self.cycle_momentum:
-                        self._set_momentum(group, self._between(group[momentum[0]], group[momentum[1]], part))
-                    break
-                begin = end
-        return rates
+        phases = self._schedule_phases
+        begins = (0.0, *[end for end, _, _ in phases[:-1]])
+        left = ((begin, phase) for begin, phase in zip(begins, phases, strict=True) if step <= phase[0])
+        begin, (end, rate, momentum) = next(left, (begins[-1], phases[-1]))
+        part = (step - begin) / (end - begin)
+        if self.cycle_momentum:
+            for group in self.optimizer.param_groups:
+                self._set_momentum(group, self._between(group[momentum[0]], group[momentum[1]], part))
+        return [self._between(group[rate[0]], group[rate[1]], part) for group in self.optimizer.param_groups]
 
     def _between(self, start: float, end: float, part: float) -> float:
         if self._anneal_func_type == "cos":

@@ -84,7 +84,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._now()
 
     def _reduce(self) -> None:
-        for group, least in zip(self._groups, self.min_lrs, strict=True):
+        for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             rate = max(float(group["lr"]) * self.factor, least)
             if float(group["lr"]) - rate > self.eps:
                 group["lr"] = rate

@@ -71,9 +71,8 @@ class MultiplicativeLR(_FunctionSchedule):
     """The rate of the step before times `lr_lambda(step)`."""
 
     def get_lr(self) -> list[float]:
-        if self._begins:
-            return self._now()
-        return [lr * f(self.last_epoch) for lr, f in zip(self._now(), self.lr_lambdas, strict=True)]
+        now = self._now()
+        return now if self._begins else [lr * f(self.last_epoch) for lr, f in zip(now, self.lr_lambdas, strict=True)]
 
 
 class StepLR(LRScheduler):
@@ -85,9 +84,8 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
-            return self._now()
-        return [lr * self.gamma for lr in self._now()]
+        stays = self.last_epoch == 0 or self.last_epoch % self.step_size != 0
+        return self._now() if stays else [lr * self.gamma for lr in self._now()]
 
     def closed_form(self) -> list[float]:
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
@@ -104,9 +102,8 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        if self.last_epoch not in self.milestones:
-            return self._now()
-        return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._now()]
+        passed = self.milestones[self.last_epoch]
+        return [lr * self.gamma**passed for lr in self._now()] if passed else self._now()
 
     def closed_form(self) -> list[float]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)

@@ -1,7 +1,7 @@
-"""The base class of optimisers, `Optimizer`: parameter groups, state per parameter, `step`, saving and loading.
+"""The base classes of optimisers: parameter groups, state per parameter, the update loop, saving and loading.
 
-It has no arithmetic, and does not know whether values are arrays or pending. Numbers such as the learning rate are
-operands of the update, never parameters of an op: a decayed learning rate makes no new plan (H9).
+They do not know whether values are arrays or pending. Numbers such as the learning rate are operands of the update,
+never parameters of an op: a decayed learning rate makes no new plan (H9). A subclass gives its options and update rule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from raygrad.autograd.core.modes import enable_grad, no_grad, state
 from raygrad.autograd.core.recorder import Pending, Recorder
 from raygrad.autograd.devices.serving import writable
-from raygrad.autograd.dispatch import creation
+from raygrad.autograd.dispatch.creation import zeros, zeros_like
 from raygrad.autograd.mutation.inplace import in_place
 from raygrad.autograd.storage.version_counter import bump
 from raygrad.autograd.tensor.tensor import Tensor
@@ -106,8 +106,10 @@ class Optimizer(ABC):
         if not {known for group in self.param_groups for known in group["params"]}.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append({**self.defaults, **param_group, "params": params})
-        if self.real_only:
-            check_real(type(self).__name__, self.param_groups[-1])
+        if self.real_only and any(param.dtype.kind == "c" for param in params):
+            raise ValueError(
+                f"{type(self).__name__} moves real parameters; hold the real and imaginary parts of a complex one apart"
+            )
 
     # ---- a step ------------------------------------------------------------------------------------------------------
 
@@ -153,13 +155,6 @@ class Optimizer(ABC):
             recorder.write(kept, name, value)
         return value
 
-    def begin(self, kept: ParameterState, param: Tensor) -> bool:
-        """Start the step count of a parameter, unless it exists; return whether this is its first step."""
-        if "step" in kept:
-            return False
-        self.keep(kept, "step", creation.zeros((), dtype=np.float64, device=param.device))
-        return True
-
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Set the next value of a parameter, or of an entry of its state, in place: in a session, a new version of the
         variable.
@@ -172,15 +167,6 @@ class Optimizer(ABC):
         else:
             tensor.data = value if value.dtype == tensor.dtype else value.to(tensor.dtype)
             bump(tensor.counter())
-
-    def decayed(self, group: Group, param: Tensor) -> Group:
-        """Shrink a parameter by `lr * weight_decay` of itself, if the group has decoupled weight decay; return the
-        group for the remaining update."""
-        known = "decoupled_weight_decay" in self.defaults
-        if not known or not group["decoupled_weight_decay"] or group["weight_decay"] == 0:
-            return group
-        self.assign(param, param * (1 - group["lr"] * group["weight_decay"]))
-        return {**group, "weight_decay": 0}
 
     def _parameters(self) -> Iterator[tuple[Group, Tensor]]:
         for group in self.param_groups:
@@ -247,9 +233,41 @@ class Optimizer(ABC):
         return "\n".join([*lines, ")"])
 
 
-def zeros_like(param: Tensor) -> Tensor:
-    """Return zeros of a parameter's shape and dtype."""
-    return creation.zeros_like(param)
+class AdaptiveOptimizer(Optimizer):
+    """The base of optimisers of real parameters that count steps and keep running values of the gradient.
+
+    The number of steps is a tensor, as the running values are: in a session it falls back with them when a step fails.
+    """
+
+    real_only = True
+
+    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+        if "step" not in kept:
+            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+            for name, value in self.initial(group, param).items():
+                self.keep(kept, name, value)
+        if "decoupled_weight_decay" in self.defaults and group["decoupled_weight_decay"] and group["weight_decay"] != 0:
+            self.assign(param, param * (1 - group["lr"] * group["weight_decay"]))
+            group = {**group, "weight_decay": 0}
+        direction = direction_of(group, param, grad)
+        self.assign(kept["step"], kept["step"] + 1)
+        self.move(group, param, direction, kept)
+
+    @abstractmethod
+    def initial(self, group: Group, param: Tensor) -> dict[str, Tensor]:
+        """Return the first value of each entry of a parameter's state, by name, except the number of steps."""
+
+    @abstractmethod
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
+        """Update one parameter along a direction, and its state."""
+
+
+def direction_of(group: Group, param: Tensor, grad: Tensor) -> Tensor:
+    """Return the gradient as an update uses it: negated for `maximize`, with `weight_decay * param` added."""
+    direction = -grad if group["maximize"] else grad
+    if group["weight_decay"] != 0:
+        direction = direction.add(param, alpha=group["weight_decay"])
+    return direction
 
 
 def check_rates(options: Mapping[str, float]) -> None:
@@ -259,13 +277,6 @@ def check_rates(options: Mapping[str, float]) -> None:
             raise ValueError(f"Invalid {what}: {value}")
 
 
-def check_betas(betas: tuple[float, float]) -> None:
-    """Raise ValueError unless both are in [0, 1)."""
-    for index, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
-
-
 def check_moments(lr: float, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
     """Check the options that Adam and its relatives share.
 
@@ -273,14 +284,7 @@ def check_moments(lr: float, betas: tuple[float, float], eps: float, weight_deca
         ValueError: a negative rate, or a beta outside [0, 1).
     """
     check_rates({"learning rate": lr, "epsilon value": eps})
-    check_betas(betas)
+    for index, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
     check_rates({"weight_decay value": weight_decay})
-
-
-def check_real(optimizer: str, group: Group) -> None:
-    """Raise ValueError unless all parameters of a group are real."""
-    for param in group["params"]:
-        if param.dtype.kind == "c":
-            raise ValueError(
-                f"{optimizer} moves real parameters; hold the real and imaginary parts of a complex one apart"
-            )

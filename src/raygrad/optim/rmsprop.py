@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
+from raygrad.autograd.dispatch.creation import zeros_like
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .adaptive import AdaptiveOptimizer
-from .optimizer import Group, ParameterState, check_rates, zeros_like
+from .optimizer import AdaptiveOptimizer, Group, ParameterState, check_rates
 
 
 class RMSprop(AdaptiveOptimizer):
@@ -62,12 +62,9 @@ class RMSprop(AdaptiveOptimizer):
             },
         )
 
-    def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
-        yield "square_avg", zeros_like(param)
-        if group["momentum"] > 0:
-            yield "momentum_buffer", zeros_like(param)
-        if group["centered"]:
-            yield "grad_avg", zeros_like(param)
+    def initial(self, group: Group, param: Tensor) -> dict[str, Tensor]:
+        kept = {"square_avg": True, "momentum_buffer": group["momentum"] > 0, "grad_avg": group["centered"]}
+        return {name: zeros_like(param) for name, there in kept.items() if there}
 
     def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
         alpha = group["alpha"]

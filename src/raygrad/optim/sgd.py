@@ -7,8 +7,7 @@ from typing import Any
 
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_rates
+from .optimizer import Group, Optimizer, ParameterState, check_rates, direction_of
 
 
 class SGD(Optimizer):

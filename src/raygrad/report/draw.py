@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from raygrad.scheduler.explain.actual_run import RunFacts
-from raygrad.scheduler.explain.explanation import PlanFacts, WorkerTransfer
+from raygrad.scheduler.explain.actual_run import RunFacts, SegmentRun
+from raygrad.scheduler.explain.explanation import PlanFacts, SegmentFacts, WorkerTransfer
 from raygrad.scheduler.model.plan import Plan
 
 from . import figures
@@ -27,68 +28,82 @@ def draw_plan(plan: PlanFacts, graph: LabelledGraph, title: str) -> Picture:
     """Return the picture of a plan."""
     workers = [one.name for one in plan.workers]
     chain = set(plan.chain)
-    pieces: list[DrawnSegment] = []
-    for one in plan.segments:
-        mainly = figures.commonest(graph.label(node) for node in one.nodes)
-        details = [
-            f"segment {one.index} on {workers[one.worker]} ({one.device}): {reasons(one)}",
-            f"{counts(one.forward, one.backward, one.hooks)}: {mainly}",
-            f"predicted {figures.seconds(one.start)} to {figures.seconds(one.end)}",
+    pieces = [
+        _piece(
+            one,
+            graph,
+            one.nodes,
+            (one.forward, one.backward, one.hooks),
+            f"{workers[one.worker]} ({one.device}): {reasons(one)}",
+            f"predicted {figures.seconds(one.start)} to {figures.seconds(one.end)}\n"
             f"in {figures.size(one.bytes_in)}, out {figures.size(one.bytes_out)}",
-        ]
-        pieces.append(
-            DrawnSegment(
-                one.index, one.worker, one.nodes, one.forward, one.backward, one.hooks, mainly,
-                figures.seconds(one.end - one.start), "\n".join(details), one.held_by, one.index in chain,
-            )
-        )  # fmt: skip
-    if len(graph.names) <= MAX_DRAWN_NODES:
-        segment_of = {node: one for one in plan.segments for node in one.nodes}
-        titles = [
-            node_title(
-                graph,
-                node,
-                segment_of[node].index,
-                workers[segment_of[node].worker],
-                [str(plan.node_reason[node])],
-                plan.node_seconds[node],
-            )
-            for node in range(len(graph.names))
-        ]
-        return by_node(pieces, graph, workers, plan.critical, titles, title)
-    return by_segment(pieces, segment_edges(pieces, graph, plan.moved), workers, title)
+            chain,
+        )
+        for one in plan.segments
+    ]
+    took = plan.node_seconds.__getitem__
+    return _picture(pieces, graph, workers, title, plan.moved, took, plan.node_reason, plan.critical)
 
 
 def draw_run(plan: Plan, run: RunFacts, graph: LabelledGraph, title: str) -> Picture:
     """Return the picture of a run, with the times that it took."""
     workers = [one.name for one in run.workers]
     chain = _chain(run)
-    pieces: list[DrawnSegment] = []
-    for given, one in zip(plan.segments, run.segments, strict=True):
-        mainly = figures.commonest(graph.label(node) for node in given.nodes)
-        backward = given.vjp_nodes + given.sum_nodes
-        details = [
-            f"segment {one.index} on {workers[one.worker]}: {one.status}",
-            f"{counts(given.forward_nodes, backward, given.hook_nodes)}: {mainly}",
+    pieces = [
+        _piece(
+            one,
+            graph,
+            given.nodes,
+            (given.forward_nodes, given.vjp_nodes + given.sum_nodes, given.hook_nodes),
+            f"{workers[one.worker]}: {one.status}",
             f"{figures.seconds(one.start)} to {figures.seconds(one.end)}, its nodes {figures.seconds(one.seconds)} "
-            f"(predicted {figures.seconds(one.predicted)})",
+            f"(predicted {figures.seconds(one.predicted)})\n"
             f"waited {figures.seconds(one.data_wait)} for data and {figures.seconds(one.latency)} for its call",
-        ]
-        pieces.append(
-            DrawnSegment(
-                one.index, one.worker, given.nodes, given.forward_nodes, backward, given.hook_nodes, mainly,
-                figures.seconds(one.end - one.start), "\n".join(details), one.held_by, one.index in chain,
-            )
-        )  # fmt: skip
-    if len(graph.names) > MAX_DRAWN_NODES:
-        return by_segment(pieces, segment_edges(pieces, graph, run.moved), workers, title)
-    took = {node: seconds for one in run.segments for node, _, seconds in one.nodes}
-    segment_of = {node: piece for piece in pieces for node in piece.nodes}
-    titles = [
-        node_title(graph, node, segment_of[node].index, workers[segment_of[node].worker], [], took.get(node, 0.0))
-        for node in range(len(graph.names))
+            chain,
+        )
+        for given, one in zip(plan.segments, run.segments, strict=True)
     ]
-    return by_node(pieces, graph, workers, (), titles, title)
+    took = {node: seconds for one in run.segments for node, _, seconds in one.nodes}
+    return _picture(pieces, graph, workers, title, run.moved, lambda node: took.get(node, 0.0))
+
+
+def _piece(
+    one: SegmentFacts | SegmentRun,
+    graph: LabelledGraph,
+    nodes: tuple[int, ...],
+    sizes: tuple[int, int, int],
+    place: str,
+    times: str,
+    chain: set[int],
+) -> DrawnSegment:
+    """Return a segment with its texts. `sizes` are its numbers of nodes: forward, backward and hooks."""
+    mainly = figures.commonest(graph.label(node) for node in nodes)
+    details = f"segment {one.index} on {place}\n{counts(*sizes)}: {mainly}\n{times}"
+    took = figures.seconds(one.end - one.start)
+    return DrawnSegment(
+        one.index, one.worker, nodes, *sizes, mainly, took, details, one.held_by, one.index in chain
+    )  # fmt: skip
+
+
+def _picture(
+    pieces: Sequence[DrawnSegment],
+    graph: LabelledGraph,
+    workers: Sequence[str],
+    title: str,
+    moved: Sequence[WorkerTransfer],
+    took: Callable[[int], float],
+    why: Sequence[str] = (),
+    critical: Sequence[int] = (),
+) -> Picture:
+    """Return the picture by node, or by segment where there are many nodes. `why` has a reason per node, if any."""
+    if len(graph.names) > MAX_DRAWN_NODES:
+        return by_segment(pieces, segment_edges(pieces, graph, moved), workers, title)
+    titles = [""] * len(graph.names)
+    for piece in pieces:
+        for node in piece.nodes:
+            facts = why[node : node + 1]
+            titles[node] = node_title(graph, node, piece.index, workers[piece.worker], facts, took(node))
+    return by_node(pieces, graph, workers, critical, titles, title)
 
 
 def _chain(run: RunFacts) -> set[int]:
@@ -108,13 +123,11 @@ def segment_edges(
     segment_of = {node: piece.index for piece in pieces for node in piece.nodes}
     worker_of = {piece.index: piece.worker for piece in pieces}
     crossing = {(one.source, one.target): one for one in moved}
-    pairs: dict[tuple[int, int], int] = {}
-    for source, target in graph.edges:
-        pair = segment_of[source], segment_of[target]
-        if pair[0] != pair[1]:
-            pairs[pair] = pairs.get(pair, 0) + 1
+    pairs = Counter((segment_of[source], segment_of[target]) for source, target in graph.edges)
     made: list[SegmentEdge] = []
     for (source, target), edges in sorted(pairs.items()):
+        if source == target:
+            continue
         crosses = worker_of[source] != worker_of[target]
         bytes_of = crossing.get((source, target))
         label = figures.number(edges, "edge") if bytes_of is None else figures.size(bytes_of.bytes)

@@ -50,8 +50,7 @@ def svg(picture: Picture) -> str:
 
 def fragment(picture: Picture, summary: Sequence[str], tables: Sequence[Table]) -> str:
     """Return a picture with lines and tables as HTML to be put into a page, as notebooks do."""
-    template = _environment().get_template("fragment.html")
-    return template.render(picture=picture, summary=summary, tables=tables)
+    return _environment().get_template("fragment.html").render(picture=picture, summary=summary, tables=tables)
 
 
 def page(picture: Picture, summary: Sequence[str], tables: Sequence[Table]) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from raygrad.scheduler.explain.explanation import PlanFacts, SegmentFacts, WorkerTransfer
 from raygrad.scheduler.model.numerics_class import describe_differences
 
 from . import figures
 from .forms import Report
-from .shown import LabelledGraph, as_plain_data
+from .shown import LabelledGraph
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -65,10 +65,6 @@ class Explanation(Report):
 
     # ---- forms ------------------------------------------------------------------------------------------------------
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as dicts, lists, texts and numbers."""
-        return as_plain_data(self)
-
     def picture(self) -> Picture:
         """Return the drawing: node by node where they are few, else by segment."""
         from .draw import draw_plan
@@ -107,85 +103,67 @@ class Explanation(Report):
 
     def tables(self) -> list[Table]:
         """Return the tables that have something to say."""
-        plan = self.plan
-        made = [self._segments(), self._workers()]
-        if plan.moved:
-            made.append(self._moved())
-        if plan.transfers:
-            made.append(self._transfers())
-        if plan.critical:
-            made.append(self._critical())
-        if self.elsewhere is not None and plan.segments:
-            made.insert(0, self._elsewhere(self.elsewhere))
-        if not plan.segments:
-            made.clear()
-        if self.infer:
-            made.append(self._infer())
-        if self.hooks:
-            made.append(self._hooks())
-        return made
+        of_plan = (self._elsewhere, self._segments, self._workers, self._moved, self._transfers, self._critical)
+        of_session = (self._infer, self._hooks)
+        made = [make() for make in (*(of_plan if self.plan.segments else ()), *of_session)]
+        return [table for table in made if table.rows]
 
     def _segments(self) -> Table:
         plain_cpu = {one.device for one in self.plan.segments} == {"cpu"}
         workers = [worker.name for worker in self.plan.workers]
-        rows = tuple(
+        return Table.of(
+            "Segments, in the order of submission",
+            self.plan.segments,
+            ("#>", lambda one: str(one.index)),
             (
-                str(one.index),
-                workers[one.worker] if plain_cpu else f"{workers[one.worker]}, {one.device}",
-                counts(one.forward, one.backward, one.hooks),
-                figures.commonest(self.graph.label(node) for node in one.nodes),
-                reasons(one, 2),
-                figures.seconds(one.start),
-                figures.seconds(one.end - one.start),
-                "" if one.held_by < 0 else str(one.held_by),
-                figures.size(one.bytes_in),
-                figures.size(one.bytes_out),
-            )
-            for one in self.plan.segments
+                "worker" if plain_cpu else "worker, device",
+                lambda one: workers[one.worker] if plain_cpu else f"{workers[one.worker]}, {one.device}",
+            ),
+            ("nodes", lambda one: counts(one.forward, one.backward, one.hooks)),
+            ("mainly", lambda one: figures.commonest(self.graph.label(node) for node in one.nodes)),
+            ("why there", lambda one: reasons(one, 2)),
+            ("starts>", lambda one: figures.seconds(one.start)),
+            ("takes>", lambda one: figures.seconds(one.end - one.start)),
+            ("waits for>", lambda one: "" if one.held_by < 0 else str(one.held_by)),
+            ("in>", lambda one: figures.size(one.bytes_in)),
+            ("out>", lambda one: figures.size(one.bytes_out)),
         )
-        columns = (
-            "#>", "worker" if plain_cpu else "worker, device", "nodes", "mainly", "why there", "starts>", "takes>",
-            "waits for>", "in>", "out>",
-        )  # fmt: skip
-        return Table("Segments, in the order of submission", columns, rows)
 
     def _workers(self) -> Table:
-        rows = tuple(
-            (
-                one.name,
-                ", ".join(one.devices),
-                f"{one.segments:,}",
-                f"{one.nodes:,}",
-                figures.seconds(one.busy),
-                figures.share(one.busy, self.plan.seconds),
-                figures.size(one.memory.bytes),
-                figures.size(one.memory.saved),
-                figures.size(one.memory.stored),
-            )
-            for one in self.plan.workers
+        return Table.of(
+            "Workers, with the most bytes that live there at once",
+            self.plan.workers,
+            ("worker", lambda one: one.name),
+            ("offers", lambda one: ", ".join(one.devices)),
+            ("segments>", lambda one: f"{one.segments:,}"),
+            ("nodes>", lambda one: f"{one.nodes:,}"),
+            ("work>", lambda one: figures.seconds(one.busy)),
+            ("busy>", lambda one: figures.share(one.busy, self.plan.seconds)),
+            ("peak>", lambda one: figures.size(one.memory.bytes)),
+            ("saved>", lambda one: figures.size(one.memory.saved)),
+            ("in the store>", lambda one: figures.size(one.memory.stored)),
         )
-        columns = ("worker", "offers", "segments>", "nodes>", "work>", "busy>", "peak>", "saved>", "in the store>")
-        return Table("Workers, with the most bytes that live there at once", columns, rows)
 
     def _moved(self) -> Table:
-        return transfer_table(self.plan.moved, [one.name for one in self.plan.workers], lambda i: self._worker_of(i))
+        return transfer_table(self.plan.moved, [one.name for one in self.plan.workers], self._worker_of)
 
     def _transfers(self) -> Table:
         workers = [*[one.name for one in self.plan.workers], "the client"]
-        rows = tuple(
+        return Table.of(
+            "Transfers between devices: no others, but of what you read (the report of the run lists that)",
+            self.plan.transfers,
             (
-                self.graph.label(one.node) if one.node >= 0 else "crosses" if one.worker >= 0 else "is sent",
-                workers[one.worker],
-                one.source,
-                one.target,
-                figures.size(one.bytes),
-                self.graph.places[one.node] if one.node >= 0 else "",
-            )
-            for one in self.plan.transfers
+                "what",
+                lambda one: (
+                    self.graph.label(one.node) if one.node >= 0 else "crosses" if one.worker >= 0 else "is sent"
+                ),
+            ),
+            ("on", lambda one: workers[one.worker]),
+            ("from", lambda one: one.source),
+            ("to", lambda one: one.target),
+            ("bytes>", lambda one: figures.size(one.bytes)),
+            ("recorded at", lambda one: self.graph.places[one.node] if one.node >= 0 else ""),
         )
-        columns = ("what", "on", "from", "to", "bytes>", "recorded at")
-        title = "Transfers between devices: no others, but of what you read (the report of the run lists that)"
-        return Table(title, columns, rows)
 
     def _worker_of(self, segment: int) -> str:
         return self.plan.workers[self.plan.segments[segment].worker].name
@@ -194,67 +172,71 @@ class Explanation(Report):
         plan, graph = self.plan, self.graph
         segment_of = {node: one.index for one in plan.segments for node in one.nodes}
         if len(plan.critical) <= PATH_NODES:
-            rows = tuple(
-                (
-                    str(node),
-                    graph.label(node),
-                    self._worker_of(segment_of[node]),
-                    figures.seconds(plan.node_seconds[node]),
-                    graph.places[node],
-                )
-                for node in plan.critical
+            return Table.of(
+                "Critical path",
+                plan.critical,
+                ("node>", str),
+                ("name", graph.label),
+                ("worker", lambda node: self._worker_of(segment_of[node])),
+                ("takes>", lambda node: figures.seconds(plan.node_seconds[node])),
+                ("recorded at", lambda node: graph.places[node]),
             )
-            return Table("Critical path", ("node>", "name", "worker", "takes>", "recorded at"), rows)
-        long: list[tuple[str, ...]] = []
-        for segment, group in groupby(plan.critical, key=segment_of.__getitem__):
-            nodes = list(group)
-            took = figures.seconds(sum(plan.node_seconds[node] for node in nodes))
-            mainly = figures.commonest(graph.label(node) for node in nodes)
-            long.append((str(segment), self._worker_of(segment), f"{len(nodes):,}", mainly, took))
-        return Table("Critical path", ("segment>", "worker", "nodes>", "mainly", "takes>"), tuple(long))
-
-    def _elsewhere(self, other: OtherMachines) -> Table:
-        plan = self.plan
-        gpus = sum(1 for one in plan.workers if any(device.startswith("cuda") for device in one.devices))
-        work = sum(one.busy for one in plan.workers)
-        rows = (
-            (
-                "this session",
-                f"{len(plan.workers):,}",
-                f"{gpus:,}",
-                figures.seconds(plan.seconds),
-                f"{sum(1 for one in plan.workers if one.segments):,}",
-                f"{len(plan.segments):,}",
-                figures.share(work, plan.seconds * len(plan.workers)),
-                figures.size(plan.crossing_bytes),
-                figures.size(max((one.memory.saved for one in plan.workers), default=0)),
-            ),
-            (
-                "simulated",
-                f"{other.workers:,}",
-                f"{other.gpus:,}",
-                figures.seconds(other.seconds),
-                f"{other.used:,}",
-                f"{other.segments:,}",
-                f"{100 * other.utilisation:.0f} %",
-                figures.size(other.moved_bytes),
-                figures.size(other.peak_saved),
-            ),
+        return Table.of(
+            "Critical path",
+            [(one, list(nodes)) for one, nodes in groupby(plan.critical, key=segment_of.__getitem__)],
+            ("segment>", lambda part: str(part[0])),
+            ("worker", lambda part: self._worker_of(part[0])),
+            ("nodes>", lambda part: f"{len(part[1]):,}"),
+            ("mainly", lambda part: figures.commonest(graph.label(node) for node in part[1])),
+            ("takes>", lambda part: figures.seconds(sum(plan.node_seconds[node] for node in part[1]))),
         )
-        columns = (
-            "on", "workers>", "with GPU>", "takes>", "used>", "segments>", "busy>", "crosses>", "most saved on one>",
-        )  # fmt: skip
-        return Table("What other machines would bring", columns, rows)
+
+    def _elsewhere(self) -> Table:
+        plan, other = self.plan, self.elsewhere
+        work = sum(one.busy for one in plan.workers)
+        here = OtherMachines(
+            workers=len(plan.workers),
+            gpus=sum(1 for one in plan.workers if any(device.startswith("cuda") for device in one.devices)),
+            seconds=plan.seconds,
+            used=sum(1 for one in plan.workers if one.segments),
+            segments=len(plan.segments),
+            utilisation=work / (plan.seconds * len(plan.workers) or 1.0),
+            moved_bytes=plan.crossing_bytes,
+            peak_saved=max((one.memory.saved for one in plan.workers), default=0),
+        )
+        busy = figures.share(work, plan.seconds * len(plan.workers))
+        return Table.of(
+            "What other machines would bring",
+            ()
+            if other is None
+            else (("this session", here, busy), ("simulated", other, figures.share(other.utilisation, 1))),
+            ("on", lambda row: row[0]),
+            ("workers>", lambda row: f"{row[1].workers:,}"),
+            ("with GPU>", lambda row: f"{row[1].gpus:,}"),
+            ("takes>", lambda row: figures.seconds(row[1].seconds)),
+            ("used>", lambda row: f"{row[1].used:,}"),
+            ("segments>", lambda row: f"{row[1].segments:,}"),
+            ("busy>", lambda row: row[2]),
+            ("crosses>", lambda row: figures.size(row[1].moved_bytes)),
+            ("most saved on one>", lambda row: figures.size(row[1].peak_saved)),
+        )
 
     def _hooks(self) -> Table:
-        rows = tuple((name, f"{calls:,}") for name, calls in self.hooks)
-        title = "Hooks at the client: a gradient that one reads comes here, and the pass waits for it"
-        return Table(title, ("hook", "calls>"), rows)
+        return Table.of(
+            "Hooks at the client: a gradient that one reads comes here, and the pass waits for it",
+            self.hooks,
+            ("hook", lambda one: one[0]),
+            ("calls>", lambda one: f"{one[1]:,}"),
+        )
 
     def _infer(self) -> Table:
-        rows = tuple((name, str(waits), figures.seconds(took)) for name, waits, took in self.infer)
-        title = "Functions that would gain from `infer`: recording waited for their first runs"
-        return Table(title, ("Function", "waits>", "for>"), rows)
+        return Table.of(
+            "Functions that would gain from `infer`: recording waited for their first runs",
+            self.infer,
+            ("Function", lambda one: one.name),
+            ("waits>", lambda one: str(one.waits)),
+            ("for>", lambda one: figures.seconds(one.seconds)),
+        )
 
 
 def counts(forward: int, backward: int, hooks: int) -> str:
@@ -273,16 +255,13 @@ def reasons(segment: SegmentFacts, most: int = 9) -> str:
 
 def transfer_table(moved: Sequence[WorkerTransfer], workers: Sequence[str], worker_of: Callable[[int], str]) -> Table:
     """Return the table of transfers between workers, the most bytes first."""
-    ordered = sorted(moved, key=lambda one: (-one.bytes, one.target, one.source))
-    rows = tuple(
-        (
-            f"segment {one.source}" if one.source >= 0 else "an earlier run",
-            workers[one.worker],
-            f"segment {one.target}",
-            worker_of(one.target),
-            f"{one.values:,}",
-            figures.size(one.bytes),
-        )
-        for one in ordered
+    return Table.of(
+        "What crosses between workers",
+        sorted(moved, key=lambda one: (-one.bytes, one.target, one.source)),
+        ("from", lambda one: f"segment {one.source}" if one.source >= 0 else "an earlier run"),
+        ("on", lambda one: workers[one.worker]),
+        ("to", lambda one: f"segment {one.target}"),
+        ("on", lambda one: worker_of(one.target)),
+        ("values>", lambda one: f"{one.values:,}"),
+        ("bytes>", lambda one: figures.size(one.bytes)),
     )
-    return Table("What crosses between workers", ("from", "on", "to", "on", "values>", "bytes>"), rows)

@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .drawing import fragment, save
+from .shown import as_plain_data
 from .tables import Table, as_rich, as_text
 
 if TYPE_CHECKING:
@@ -22,9 +24,9 @@ class Report(ABC):
 
     __slots__ = ()
 
-    @abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """Return everything as dicts, lists, texts and numbers."""
+        return as_plain_data(self)
 
     @abstractmethod
     def picture(self) -> Picture:
@@ -45,8 +47,6 @@ class Report(ABC):
         Raises:
             ValueError: the path ends in none of these.
         """
-        from .drawing import save
-
         return save(path, self.picture(), self.summary(), self.tables(), self.as_dict)
 
     def __rich__(self) -> Group:
@@ -56,6 +56,4 @@ class Report(ABC):
         return as_text(self.summary(), self.tables())
 
     def _repr_html_(self) -> str:
-        from .drawing import fragment
-
         return fragment(self.picture(), self.summary(), self.tables())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from raygrad.scheduler.explain.actual_run import RunFacts, SegmentRun
+from raygrad.scheduler.explain.actual_run import RunFacts
 from raygrad.scheduler.explain.device_transfers import FetchedArray
 from raygrad.scheduler.model.plan import Plan
 
@@ -74,102 +74,79 @@ class RunReport(Report):
 
     def tables(self) -> list[Table]:
         """Return the tables that have something to say."""
-        made = [self._segments(), self._workers()]
-        if self.plan.peaks:
-            made.append(self._memory())
-        if self.run.moved:
-            names = [one.name for one in self.run.workers]
-            made.append(transfer_table(self.run.moved, names, lambda i: names[self.plan.segments[i].worker]))
-        if self.brought:
-            made.append(self._brought())
-        if any(one.nodes for one in self.run.segments):
-            made.append(self._longest())
-        return made
+        names = [one.name for one in self.run.workers]
+        moved = transfer_table(self.run.moved, names, lambda segment: names[self.plan.segments[segment].worker])
+        made = (self._segments(), self._workers(), self._memory(), moved, self._brought(), self._longest())
+        return [table for table in made if table.rows]
 
     def _brought(self) -> Table:
-        rows = tuple(
-            (
-                self.graph.label(one.node) if one.node >= 0 else "recorded on its worker",
-                self.run.workers[one.worker].name,
-                one.device,
-                figures.size(one.bytes),
-                self.graph.places[one.node] if one.node >= 0 else "",
-            )
-            for one in self.brought
+        return Table.of(
+            "Brought to you from devices: what you read, or held at the end",
+            self.brought,
+            ("what", lambda one: self.graph.label(one.node) if one.node >= 0 else "recorded on its worker"),
+            ("on", lambda one: self.run.workers[one.worker].name),
+            ("from", lambda one: one.device),
+            ("bytes>", lambda one: figures.size(one.bytes)),
+            ("recorded at", lambda one: self.graph.places[one.node] if one.node >= 0 else ""),
         )
-        columns = ("what", "on", "from", "bytes>", "recorded at")
-        return Table("Brought to you from devices: what you read, or held at the end", columns, rows)
 
     def _segments(self) -> Table:
-        run = self.run
-        rows = tuple(
+        nodes = [segment.nodes for segment in self.plan.segments]
+        return Table.of(
+            "Segments, predicted and actual",
+            self.run.segments,
+            ("#>", lambda one: str(one.index)),
+            ("worker", lambda one: self.run.workers[one.worker].name),
+            ("mainly", lambda one: figures.commonest(self.graph.label(node) for node in nodes[one.index])),
+            ("predicted>", lambda one: figures.seconds(one.predicted)),
+            ("took>", lambda one: figures.seconds(one.seconds) if one.status == "done" else one.status),
+            ("ratio>", lambda one: figures.ratio(one.seconds, one.predicted)),
+            ("started>", lambda one: figures.seconds(one.start)),
             (
-                str(one.index),
-                run.workers[one.worker].name,
-                figures.commonest(self.graph.label(node) for node in self.plan.segments[one.index].nodes),
-                figures.seconds(one.predicted),
-                figures.seconds(one.seconds) if one.status == "done" else one.status,
-                figures.ratio(one.seconds, one.predicted),
-                figures.seconds(one.start),
-                _waited(one),
-                figures.seconds(one.latency),
-                figures.seconds(one.inputs + one.outputs),
-                figures.size(one.bytes_out),
-            )
-            for one in run.segments
+                "waited for data>",
+                lambda one: f"{figures.seconds(one.data_wait)} ({one.held_by})" if one.data_wait else "0",
+            ),
+            ("call>", lambda one: figures.seconds(one.latency)),
+            ("packing>", lambda one: figures.seconds(one.inputs + one.outputs)),
+            ("out>", lambda one: figures.size(one.bytes_out)),
         )
-        columns = (
-            "#>", "worker", "mainly", "predicted>", "took>", "ratio>", "started>", "waited for data>", "call>",
-            "packing>", "out>",
-        )  # fmt: skip
-        return Table("Segments, predicted and actual", columns, rows)
 
     def _workers(self) -> Table:
-        rows = tuple(
-            (
-                one.name,
-                f"{one.segments:,}",
-                figures.seconds(one.predicted),
-                figures.seconds(one.seconds),
-                figures.ratio(one.seconds, one.predicted),
-                figures.share(one.seconds, self.run.seconds),
-                figures.seconds(one.data_wait),
-                figures.seconds(one.latency),
-                figures.seconds(one.packing),
-                figures.size(one.peak_stored),
-            )
-            for one in self.run.workers
+        return Table.of(
+            "Workers",
+            self.run.workers,
+            ("worker", lambda one: one.name),
+            ("segments>", lambda one: f"{one.segments:,}"),
+            ("predicted>", lambda one: figures.seconds(one.predicted)),
+            ("took>", lambda one: figures.seconds(one.seconds)),
+            ("ratio>", lambda one: figures.ratio(one.seconds, one.predicted)),
+            ("busy>", lambda one: figures.share(one.seconds, self.run.seconds)),
+            ("waited for data>", lambda one: figures.seconds(one.data_wait)),
+            ("calls>", lambda one: figures.seconds(one.latency)),
+            ("packing>", lambda one: figures.seconds(one.packing)),
+            ("most in the store>", lambda one: figures.size(one.peak_stored)),
         )
-        columns = (
-            "worker", "segments>", "predicted>", "took>", "ratio>", "busy>", "waited for data>", "calls>", "packing>",
-            "most in the store>",
-        )  # fmt: skip
-        return Table("Workers", columns, rows)
 
     def _memory(self) -> Table:
-        rows = tuple(
-            (
-                one.name,
-                "host" if device == "cpu" else device,
-                figures.size(predicted),
-                figures.size(measured),
-                figures.ratio(measured, predicted),
-            )
-            for one in self.run.workers
-            for device, predicted, measured in one.peaks
+        return Table.of(
+            "Memory: the most bytes that values held",
+            [(one.name, *peak) for one in self.run.workers for peak in one.peaks],
+            ("worker", lambda row: row[0]),
+            ("memory", lambda row: "host" if row[1] == "cpu" else row[1]),
+            ("predicted>", lambda row: figures.size(row[2])),
+            ("measured>", lambda row: figures.size(row[3])),
+            ("ratio>", lambda row: figures.ratio(row[3], row[2])),
         )
-        columns = ("worker", "memory", "predicted>", "measured>", "ratio>")
-        return Table("Memory: the most bytes that values held", columns, rows)
 
     def _longest(self) -> Table:
-        found = [(seconds, node, one) for one in self.run.segments for node, _, seconds in one.nodes]
+        found = [(seconds, node, one.index) for one in self.run.segments for node, _, seconds in one.nodes]
         found.sort(key=lambda entry: (-entry[0], entry[1]))
-        rows = tuple(
-            (str(node), self.graph.label(node), str(one.index), figures.seconds(seconds), self.graph.places[node])
-            for seconds, node, one in found[:LONGEST_NODES]
+        return Table.of(
+            "The longest nodes",
+            found[:LONGEST_NODES],
+            ("node>", lambda entry: str(entry[1])),
+            ("name", lambda entry: self.graph.label(entry[1])),
+            ("segment>", lambda entry: str(entry[2])),
+            ("took>", lambda entry: figures.seconds(entry[0])),
+            ("recorded at", lambda entry: self.graph.places[entry[1]]),
         )
-        return Table("The longest nodes", ("node>", "name", "segment>", "took>", "recorded at"), rows)
-
-
-def _waited(one: SegmentRun) -> str:
-    return f"{figures.seconds(one.data_wait)} ({one.held_by})" if one.data_wait else "0"

@@ -53,10 +53,7 @@ def label_graph(graph: Graph, name_of: Callable[[str], str], places: Sequence[Ha
 
 def _texts(places: Sequence[Hashable | None]) -> tuple[str, ...]:
     """Return source locations as texts. Each is converted once: nodes of a loop share one, and a lookup takes time."""
-    known: dict[Hashable, str] = {None: ""}
-    for place in places:
-        if place not in known:
-            known[place] = str(place)
+    known = {place: "" if place is None else str(place) for place in set(places)}
     return tuple([known[place] for place in places])
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+T = TypeVar("T")
 
 MIN_WIDTH: Final = 120
 """Columns of text where no terminal says how many it has, and at least: the tables need about as many."""
@@ -29,6 +31,12 @@ class Table:
     columns: tuple[str, ...]
     """A title that ends in ">" is that of a column of figures, which are set to the right."""
     rows: tuple[tuple[str, ...], ...]
+
+    @staticmethod
+    def of(title: str, items: Iterable[T], *columns: tuple[str, Callable[[T], str]]) -> Table:
+        """Return a table with one row per item; a column is its title and a function from an item to the cell."""
+        rows = tuple([tuple([cell(item) for _, cell in columns]) for item in items])
+        return Table(title, tuple([column for column, _ in columns]), rows)
 
     @property
     def shown(self) -> tuple[tuple[str, ...], ...]:

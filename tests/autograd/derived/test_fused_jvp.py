@@ -11,6 +11,7 @@ import pytest
 import raygrad as rg
 import raygrad.autograd.forward_ad as fw
 from raygrad import func
+from raygrad.autograd import forward_ad
 from raygrad.autograd.derived.fused_jvp import fused_with_jvp
 
 
@@ -94,3 +95,24 @@ def test_an_input_changed_in_place_is_not_differentiated_again() -> None:
 
     with pytest.raises(NotImplementedError, match="changes its input in place"):
         fused_with_jvp(Cube).backward(Context(), None)
+
+
+def test_an_output_without_derivative_requires_no_grad_in_a_session() -> None:
+    class Two(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            one, other = x * 2, x * 3
+            ctx.mark_non_differentiable(other)
+            return one, other
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent * 2, None
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any, _: Any) -> Any:
+            return grad * 2
+
+    with rg.Session(), forward_ad.dual_level():
+        x = forward_ad.make_dual(rg.ones(2, requires_grad=True), rg.ones(2))
+        assert [out.requires_grad for out in Two.apply(x)] == [True, False]

@@ -72,7 +72,7 @@ def values_and_gradients(T: Any, case: Case) -> list[np.ndarray]:
     return [array_of(t) for t in (*outputs, *(t.grad for t in tensors if t.grad is not None))]
 
 
-CAST = "affine convolution einsum embedding linear rectifiers statistics tensor_contractions".split()
+CAST = "convolution einsum embedding linear matmul rectifiers statistics tensordot".split()
 """Families with functions that compute in the lower precision."""
 
 

@@ -98,3 +98,12 @@ def test_an_operand_that_is_no_tensor_is_named(inside: bool):
         for given in (None, "a", [1.0], (1.0,), {}):
             with pytest.raises(TypeError, match=r"position 2|unsupported operand"):
                 ops.add(vector(1.0), given)
+
+
+def test_a_leaf_whose_data_were_exchanged_gets_a_gradient_of_their_shape() -> None:
+    x = rg.ones(2, requires_grad=True)
+    before = x * 1
+    x.data = rg.ones(3)
+    x.exp().sum().backward()
+    assert x.grad is not None
+    assert (x.grad.shape, before.shape) == ((3,), (2,))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.engine.traversal import call_hook
+from raygrad.autograd import forward_ad
+from raygrad.autograd.engine.hook_calls import call_hook
 
 
 def vector(T: Any, *values, requires_grad=True) -> Any:
@@ -554,3 +555,39 @@ def test_a_hook_is_called_as_its_kind_wants():
     assert call_hook("tensor", lambda g: b, [a]) == [b]
     assert call_hook("pre", lambda grads: (b, None), [a, b]) == [b, None]
     assert call_hook("post", lambda ins, outs: (outs[0],), [a], [b]) == [b]
+
+
+def test_nd_13_a_hook_that_backward_registers_on_its_node_sees_no_gradients_of_outputs() -> None:
+    seen: list[Any] = []
+
+    class Registers(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            ctx.register_hook(lambda inputs, outputs: seen.append(outputs))
+            return grad
+
+    Registers.apply(rg.ones(2, requires_grad=True)).sum().backward()
+    assert seen == [()]
+
+
+def test_hooks_of_a_root_are_called_though_it_leads_to_no_input_that_is_wanted() -> None:
+    seen: list[float] = []
+    x, other = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+    root = (x * 2).sum()
+    root.register_hook(lambda grad: seen.append(grad.item()))
+    rg.autograd.grad(root, other, allow_unused=True)
+    assert seen == [1.0]
+
+
+def test_a_tensor_hook_sees_the_tangent_of_its_gradient() -> None:
+    seen: list[Any] = []
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(rg.ones(2, requires_grad=True), rg.full((2,), 2.0))
+        y = x * x
+        y.register_hook(lambda grad: seen.append(forward_ad.unpack_dual(grad).tangent))
+        rg.autograd.grad((y * y).sum(), x, create_graph=True)
+    assert seen[0].tolist() == [8.0, 8.0]

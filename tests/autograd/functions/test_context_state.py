@@ -170,3 +170,30 @@ def test_copies_hold_the_same_and_what_backward_changed_is_left_behind() -> None
     left: Any = left_behind(node, before, ran)
     assert (left.number, left.more, hasattr(left, "argument"), left._references) == (4, 5, False, None)
     assert saved_slots(left) is saved_slots(node)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("materialize_grads", False),
+        ("_materialize_non_diff_grads", False),
+        ("_barren", (0,)),
+        ("_input_places", ((0,),)),
+        ("_places", ((0,),)),
+        ("needs_input_grad", (True, False)),
+        ("_edges", ()),
+        ("_inputs", ()),
+        ("_metas", ()),
+    ],
+)
+def test_states_without_data_differ_by_each_field(name: str, value: Any) -> None:
+    one, other = (of_state(Plain, state_of(context(Plain))) for _ in range(2))
+    setattr(other, name, value)
+    assert state_without_data(one) != state_without_data(other)
+
+
+def test_an_attribute_that_backward_deletes_is_a_change() -> None:
+    node: Any = context()
+    before = dict(vars(node))
+    del node.number
+    assert has_changed(before, node)

@@ -955,3 +955,21 @@ def test_a_signature_is_not_kept_longer_than_its_class():
     reference = make()
     gc.collect()
     assert reference() is None
+
+
+def test_a_strided_argument_that_is_given_twice_is_one_tensor_in_forward() -> None:
+    seen: list[bool] = []
+
+    class Product(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            seen.append(a is b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad, grad
+
+    x = rg.ones(4, 4, requires_grad=True)[::2, 1:3]
+    Product.apply(x, x)
+    assert seen == [True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -53,3 +54,12 @@ def test_en_34_copies_and_pickles_are_of_leaves():
     for taking in (copy.deepcopy, pickle.dumps):
         with pytest.raises(RuntimeError):
             taking(x * 2)
+
+
+def test_a_deep_copy_of_a_leaf_has_a_copy_of_its_gradient() -> None:
+    x = rg.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    copied = deepcopy(x)
+    assert copied.grad is not None
+    assert copied.grad is not x.grad
+    assert copied.grad.tolist() == [2.0, 2.0]

@@ -85,3 +85,11 @@ def test_gradients_that_are_parts_of_one_buffer_are_added_to_there(make: Any, wh
         assert one.grad.tolist() == [61.0, 4.0]
         assert other.grad.tolist() == [1401.0, 4.0]
         assert flat.tolist() == [61.0, 4.0, 1401.0, 4.0]
+
+
+def test_a_leaf_that_no_longer_requires_grad_gets_none() -> None:
+    x = rg.ones(2, requires_grad=True)
+    y = (x * 2).sum()
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None

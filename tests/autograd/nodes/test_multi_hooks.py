@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.graph import register_multi_grad_hook
 
 
 def vector(T: Any, *values) -> Any:
@@ -103,3 +104,12 @@ def test_handles_are_context_managers(T: Any):
         (x * 2).sum().backward()
     (x * 2).sum().backward()
     assert len(seen) == 1
+
+
+def test_hooks_over_several_tensors_see_gradients_that_are_only_captured() -> None:
+    seen: list[list[Any]] = []
+    leaf = rg.ones(2, requires_grad=True)
+    middle = leaf * 2
+    register_multi_grad_hook((leaf, middle), lambda grads: seen.append([g if g is None else g.tolist() for g in grads]))
+    rg.autograd.grad((middle * 3).sum(), middle)
+    assert seen == [[None, [3.0, 3.0]]]

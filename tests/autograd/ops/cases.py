@@ -5,7 +5,7 @@ from __future__ import annotations
 from .inputs import FAMILIES as FAMILIES
 from .tables import bends as bends
 from .tables import elementwise as elementwise
-from .tables import fourier as fourier
+from .tables import fft as fft
 from .tables import images as images
 from .tables import matrices as matrices
 from .tables import networks as networks

@@ -94,7 +94,7 @@ def test_complex_numbers_are_taken_and_refused_as_in_torch(name: str, where: str
 # ---- by the catalogue's cases ----------------------------------------------------------------------------------------
 
 WITHOUT_DERIVATIVE = {
-    "affine": ["bilinear"],
+    "linear": ["bilinear"],
     "activations": ["silu"],
     "embedding": ["embedding-square"],
     "distances": ["soft_margin-mean", "soft_margin-sum", "soft_margin-none"],

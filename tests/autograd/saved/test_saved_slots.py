@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import raygrad as rg
-from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE, origin_of
 
 from ..functions.test_context import saving, vector
 
@@ -86,3 +86,10 @@ def test_arguments_that_stand_for_themselves_are_kept_as_they_are():
     node = saving(rg, lambda x, middle, y: (x,)).apply(changed).grad_fn
     assert node._kept is None
     assert [(slot.kind, slot.version) for slot in node._saved] == [(INPUT, 1)]
+
+
+def test_cx_16_an_input_that_was_changed_in_place_is_the_output_that_it_has_become() -> None:
+    x, y = rg.ones(1), rg.ones(1)
+    assert origin_of(x, (x, y), (x,)) == (INPUT, 0)
+    assert origin_of(x, (x, y), (x,), (x,)) == (OUTPUT, 0)
+    assert origin_of(y, (x, y), (x,), (x,)) == (INPUT, 1)

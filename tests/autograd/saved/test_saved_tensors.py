@@ -58,3 +58,20 @@ def test_cx_29_errors():
         y.grad_fn._raw_saved_tensors  # noqa: B018
     with pytest.raises(RuntimeError, match="forbidden"):
         type(first)()
+
+
+def test_a_slot_of_a_function_takes_hooks_once() -> None:
+    class Saves(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad
+
+    (slot,) = Saves.apply(rg.ones(2, requires_grad=True)).grad_fn._raw_saved_tensors
+    slot.register_hooks(lambda tensor: tensor, lambda tensor: tensor)
+    with pytest.raises(RuntimeError, match="hooks"):
+        slot.register_hooks(lambda tensor: tensor, lambda tensor: tensor)

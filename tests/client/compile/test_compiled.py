@@ -806,7 +806,7 @@ def test_view_of_what_only_a_hidden_attribute_has_is_changed_at_each_call(sessio
     step = session.compile(run)
     assert [step().tolist() for _ in range(2)] == [[2.0, 3.0, 4.0]] * 2
     hidden.values = hidden.values * 10.0
-    session._submit()
+    session._submitter.submit()
     assert step().tolist() == [11.0, 21.0, 31.0]
     assert step.replayed in (0, 1)
 
@@ -825,7 +825,7 @@ def test_what_was_recorded_before_something_was_learned_of_a_backward_is_not_rep
     assert (compiled.recorded, compiled.replayed) == (2, 2), "without a gradient to begin with, and with one"
     Square.apply(x, 1.0).sum().backward()  # the first backward of this Function
     session.run()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     for number in range(2):
         assert compiled(rg.tensor(float(number))).tolist() == [number] * 2
     assert (compiled.recorded, compiled.replayed) == (3, 3)
@@ -856,3 +856,28 @@ def test_what_user_code_reads_is_watched_where_the_function_does_not_reach_that_
 
 HIDDEN: dict[str, Any] = {}
 """What is found here by its name alone."""
+
+
+def test_a_call_under_another_default_dtype_is_recorded_anew() -> None:
+    before = rg.get_default_dtype()
+    with rg.Session() as session:
+        scaled = session.compile(lambda x: x * 1.5)
+        assert scaled(rg.tensor([1, 2])).dtype == rg.float32
+        rg.set_default_dtype(rg.float64)
+        try:
+            assert scaled(rg.tensor([1, 2])).dtype == rg.float64
+        finally:
+            rg.set_default_dtype(before)
+
+
+def test_a_recording_for_leaves_does_not_serve_tensors_with_a_history() -> None:
+    def step(x: Any) -> None:
+        (x * 2).sum().backward()
+
+    with rg.Session() as session:
+        compiled = session.compile(step)
+        leaf, other = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+        for _ in range(3):
+            compiled(leaf)
+        with pytest.raises(SessionError):
+            compiled(other * 3)

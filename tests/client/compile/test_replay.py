@@ -130,10 +130,10 @@ def test_replays_let_go_of_what_nobody_holds(session: Any) -> None:
     for _ in range(4):
         step(rg.tensor([1.0])).tolist()
     gc.collect()
-    session._submit()
+    session._submitter.submit()
     runs = len(session._driver._runs)
     for _ in range(10):
         step(rg.tensor([1.0])).tolist()
-    session._submit()
+    session._submitter.submit()
     assert step.replayed >= 10
     assert len(session._driver._runs) <= runs + 1

@@ -90,5 +90,5 @@ def test_forgetting_lets_go_of_values(session: Any) -> None:
     trace.restore()
     trace.forget()
     assert not trace.kept
-    assert not trace.values
+    assert not trace.origins
     assert all(root.initial is None for root in trace.roots.values())

@@ -8,7 +8,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.functions import call_signature
-from raygrad.client.functions.call_signature import CONTEXTS_KEPT, context_of
+from raygrad.client.functions.call_signature import context_of
 from raygrad.client.functions.observed_signature import FunctionSignature
 from raygrad.proto.ir.specs import LIVE, STAYS
 
@@ -40,8 +40,8 @@ def test_a_class_that_is_patched_is_looked_up_anew(session: Any) -> None:
     for effects, times in ((False, 1), (False, 1), (True, 2), (False, 2)):  # the first time it runs to be resolved
         Noisy.effects = effects
         Noisy.apply(x)
-        session._submit()
-        session._wait_for_everything()
+        session._submitter.submit()
+        session._waiter.wait_for_everything()
         assert len(seen) == times
 
 
@@ -78,9 +78,12 @@ def test_what_is_known_of_contexts_is_one_entry_per_size_and_no_more_than_so_man
     first = context_of(known(64), 0)
     assert context_of(known(64), 0) is first
     assert context_of(known(64), STAYS) is not first
-    for size in range(CONTEXTS_KEPT + 8):
+    kept = call_signature._context_entry.cache_info
+    most = kept().maxsize
+    assert most is not None
+    for size in range(most + 8):
         context_of(known(size), LIVE)
-    assert len(call_signature._contexts) <= CONTEXTS_KEPT
+    assert kept().currsize == most
 
 
 class Copies(rg.autograd.Function):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_dr_05_an_attribute_outlives_a_pass_that_frees_what_was_saved(session: A
         x = leaf()
         y = square(forward=sets_k).apply(x)
         y.sum().backward()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert y.grad_fn.k == 7
         with pytest.raises(RuntimeError, match="Specify retain_graph=True"):
             _ = y.grad_fn.saved_tensors
@@ -66,10 +67,10 @@ def test_dr_05_an_attribute_outlives_a_pass_that_frees_what_was_saved(session: A
 def test_a_context_without_attributes_is_not_kept_for_reading(session: Any) -> None:
     Square = square()
     Square.apply(leaf()).sum().backward()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     y = Square.apply(leaf())
     y.sum().backward()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     assert y.grad_fn._left is None
     assert not hasattr(y.grad_fn, "k")
 
@@ -88,7 +89,7 @@ def test_h10_a_context_that_cannot_be_pickled_stays_where_it_is(session: Any) ->
         with rg.place(worker=1):
             y = Locks.apply(x)
         session.run(y)
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         y.sum().backward()  # another run: the context was kept
         assert x.grad.numpy().tolist() == [2.0, 4.0]
 
@@ -99,7 +100,7 @@ def test_h10_pinned_says_so_beforehand(session: Any) -> None:
         x = leaf()
         y = Pinned.apply(x)
         session.run(y)
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert session.saved_bytes == 0
         assert y.grad_fn._pinned
         y.sum().backward()
@@ -113,12 +114,12 @@ def test_a_change_of_ctx_that_earlier_runs_did_not_show_is_said_not_to_be_kept(s
 
     Square = square(backward=sets_sometimes)
     Square.apply(leaf()).sum().backward()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     x = rg.tensor([1000.0, 2.0], dtype=rg.float64, requires_grad=True)
     y = Square.apply(x)
     y.sum().backward()
     with pytest.warns(UserWarning, match="had not in earlier runs"):
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
     y = Square.apply(x)
     y.sum().backward()
     assert y.grad_fn.large
@@ -191,3 +192,46 @@ def test_a_retained_region_is_passed_as_often_as_is_asked_for(strict: bool) -> N
     expected = run()
     with rg.Session(workers=2, strict=strict):
         assert run() == expected
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
+def test_a_backward_reads_the_tensor_to_which_a_variable_was_rebound_since(inside: bool) -> None:
+    weight = rg.full((2,), 2.0)
+
+    class Weighted(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * weight
+
+    with rg.Session() if inside else nullcontext():
+        for value in (20.0, 30.0):
+            x = rg.ones(2, requires_grad=True)
+            y = Weighted.apply(x)
+            weight = rg.full((2,), value)
+            y.sum().backward()
+            assert x.grad is not None
+            assert x.grad.tolist() == [value, value]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
+def test_cx_18_what_forward_set_as_needs_input_grad_is_what_backward_reads(inside: bool) -> None:
+    class Decides(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.needs_input_grad = (False, True)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return (grad * 5 if ctx.needs_input_grad[0] else None), grad * 7
+
+    with rg.Session() if inside else nullcontext():
+        x, y = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+        Decides.apply(x, y).sum().backward()
+        assert x.grad is None
+        assert y.grad is not None
+        assert y.grad.tolist() == [7.0, 7.0]

@@ -101,7 +101,7 @@ def test_a_forward_runs_again_only_to_recompute_and_is_not_heard_then(policy: st
         session.on("ran", heard.append)
         loss, _, _ = chain(heavy(), str(path))
         loss.backward()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
     assert len(path.read_text()) == (6 if policy == "recompute" else 3)
     assert len(heard) == 3
 
@@ -169,7 +169,7 @@ def test_h2_a_forward_that_returns_other_bits_the_second_time_is_refused() -> No
         x = rg.ones(3, dtype=rg.float64, requires_grad=True)
         Counts.apply(x).sum().backward()
         with pytest.raises(ImpureFunctionError, match="Counts was run again") as caught:
-            session._wait_for_everything()
+            session._waiter.wait_for_everything()
     assert caught.value.function == "Counts"
 
 

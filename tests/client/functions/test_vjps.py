@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.functions.vjps import VjpSignature, record_backward
+from raygrad.autograd.devices.serving import CPU
+from raygrad.client.functions.vjps import VjpSignature, WantedGradients, record_backward
 
 
 class Both(rg.autograd.Function):
@@ -101,7 +102,7 @@ def test_a_backward_whose_conduct_is_known_reports_nothing_more(session: Any) ->
         value.sum().backward()
         assert x.grad.numpy().tolist() == [32.0, 32.0]
         records = session.last_run.records
-        told.append([(len(record.learned), len(record.undefined)) for record in records])
+        told.append([(len(record.observations), len(record.undefined)) for record in records])
     assert told[0] == [(5, 5)]
     assert told[1:] == [[(0, 0)]] * 3
 
@@ -177,9 +178,7 @@ def test_what_is_known_of_undefined_gradients_is_told_apart_by_each_part_of_its_
             "depth": 1,
             "items": [gradient, saved, None],
             "requires": (1,),
-            "wanted": (0,),
-            "metas": [((2,), rg.float32)],
-            "places": None,
+            "wanted": WantedGradients((0,), [((2,), rg.float32)], [CPU]),
             "differentiate": False,
             "refusal": "",
         }
@@ -198,7 +197,7 @@ def test_what_is_known_of_undefined_gradients_is_told_apart_by_each_part_of_its_
         key(items=[leaf(rg.ones(3)), saved, None]),
         key(items=[leaf(rg.ones(2, dtype=rg.float64)), saved, None]),
         key(requires=()),
-        key(wanted=(1,)),
+        key(wanted=WantedGradients((1,), [((2,), rg.float32)], [CPU])),
         key(differentiate=True),
     ]
     assert len(set(keys)) == len(keys)

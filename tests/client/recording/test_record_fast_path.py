@@ -374,3 +374,20 @@ def test_few_steps_record_what_the_general_path_records(steps: Steps, backward: 
     assert few or all(op in VIEWS for op, *_ in steps)
     assert records == general
     assert tensors == others
+
+
+def test_no_gradient_arrives_behind_operations_on_an_undefined_one() -> None:
+    class Ends(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> None:
+            return None
+
+    with rg.Session():
+        for _ in range(3):
+            x = rg.ones(2, requires_grad=True)
+            Ends.apply(x.exp().sin()).sum().backward()
+            assert x.grad is None

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.recording.snapshot_cache import is_owned_elsewhere, is_still
+from raygrad.client.recording.snapshot_cache import is_still
+from raygrad.workers.code.guard import is_fixed
 
 
 @pytest.fixture
@@ -30,10 +31,10 @@ def test_who_owns_an_array_may_write_to_it() -> None:
     array = np.ones(3)
     view = array[:]
     view.flags.writeable = False
-    assert not is_owned_elsewhere(view)
+    assert not is_fixed(view)
     array.flags.writeable = False
-    assert is_owned_elsewhere(view)
-    assert not is_owned_elsewhere(np.frombuffer(bytearray(8)))
+    assert is_fixed(view)
+    assert not is_fixed(np.frombuffer(bytearray(8)))
 
 
 def test_memory_that_others_may_write_to_is_sent_anew_only_if_it_has_changed(session: Any) -> None:

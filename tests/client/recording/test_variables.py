@@ -102,3 +102,10 @@ def test_attributes_of_one_cell_and_cells_of_one_attribute_fall_back_apart() -> 
     assert len(log.pending()) == 4
     roll_back([(log.take(), True)], never)
     assert [vars(cell) for cell in cells] == [{"value": "start", "other": "first"}] * 2
+
+
+def test_h8_a_write_that_was_not_submitted_and_depends_on_the_failure_is_undone() -> None:
+    cell = Cell()
+    cell.value = "one"
+    roll_back([([Write(cell, "value", "start", "one")], False)], lambda value: value == "one")
+    assert cell.value == "start"

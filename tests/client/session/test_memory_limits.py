@@ -173,7 +173,7 @@ def test_a_program_that_is_kept_for_the_next_step_holds_nothing_that_was_saved()
         for _ in range(2):
             x = rg.ones(SIZE, requires_grad=True)
             Keeps.apply(Keeps.apply(x)).sum().backward()
-            session._wait_for_everything()
+            session._waiter.wait_for_everything()
         gc.collect()
         assert [reference() for reference in made] == [None] * 4
 
@@ -256,7 +256,7 @@ def first_step(depth: int = 24, **options: Any) -> tuple[bytes, list[tuple[int, 
     with rg.Session(workers=1, **options) as session:
 
         def noted() -> None:
-            session._wait_for_everything()
+            session._waiter.wait_for_everything()
             assert session.last_run is not None
             (worker,) = session.last_run.report().run.workers
             peaks.extend([(predicted, measured) for _, predicted, measured in worker.peaks])
@@ -330,7 +330,7 @@ def test_what_earlier_runs_left_on_disk_can_be_read() -> None:
         for number in range(20):
             held.append((x * float(number)).exp())
             session.run()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         for number, one in enumerate(held):
             np.testing.assert_array_equal(one.detach().numpy(), np.exp(np.linspace(0.0, 1.0, SIZE) * float(number)))
 
@@ -432,7 +432,7 @@ def hoarded(function: Any, *, again: bool = False, **options: Any) -> tuple[byte
 
         def note() -> None:
             if session.last_run is not None:
-                session._wait_for_everything()
+                session._waiter.wait_for_everything()
                 peaks.extend([one[2] for one in session.last_run.report().run.workers[0].peaks])
 
         x = rg.tensor(np.linspace(0.0, 1.0, SIZE), requires_grad=True)
@@ -488,7 +488,7 @@ def test_what_contexts_hold_is_known_to_a_backward_that_comes_after_their_run() 
             y = function.apply(y)
         assert np.isfinite(y.sum().item())
         y.sum().backward()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert session.last_run is not None
         (worker,) = session.last_run.report().run.workers
     ((_, predicted, measured),) = worker.peaks
@@ -514,7 +514,7 @@ def test_an_array_that_is_no_tensor_counts() -> None:
         for number in range(4):
             y = Scaled.apply(y, np.full(SIZE, 1.0 + number))
         y.sum().backward()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert session.last_run is not None
         (worker,) = session.last_run.report().run.workers
     ((_, predicted, measured),) = worker.peaks

@@ -129,7 +129,7 @@ def train_into(session: Any, steps: int) -> Any:
         loss = (FailsFromThree.apply(w, rg.tensor(float(step))) ** 2).sum()
         loss.backward()
         optimiser.step()
-    session._wait_for_everything()
+    session._waiter.wait_for_everything()
     return w
 
 
@@ -220,11 +220,11 @@ def test_what_a_failure_left_recorded_does_not_reach_later_work(session: Any) ->
         w = rg.tensor(1.0, requires_grad=True)
         assert Negative.apply(rg.tensor(4.0) * w).item() == 4.0
         bad = Negative.apply(rg.tensor(-4.0) * w)
-        session._submit()
+        session._submitter.submit()
         later = bad * 2.0  # depends on the failure
         other = rg.tensor([1.0]) * 3.0
         with pytest.raises(ArithmeticError):
-            session._wait_for_everything()
+            session._waiter.wait_for_everything()
         assert Root.apply(rg.tensor(9.0)).item() == 3.0
         assert other.numpy().tolist() == [3.0]
         with pytest.raises(DroppedError):
@@ -290,7 +290,7 @@ def test_each_value_that_nobody_holds_any_more_is_dropped_once(session: Any) -> 
         x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         held = [Cube.apply(x) * float(number) for number in range(4)]
         values = {(one._data.record, one._data.index) for one in held}
-        session._submit()
+        session._submitter.submit()
         keys = {(record.run, record.base + index) for record, index in values}
         values.clear()
         for number in range(4):

@@ -55,7 +55,7 @@ def test_dr_08_what_reads_a_dropped_value_is_refused_where_it_is_submitted() -> 
         second = Fails.apply(x)  # recorded with the pass that fails
         first.sum().backward()
         with pytest.raises(LookupError):
-            session._wait_for_everything()
+            session._waiter.wait_for_everything()
         with pytest.raises(DroppedError, match="was dropped: run"):
             second.sum().backward()
         assert x.grad is None

@@ -41,7 +41,7 @@ def test_what_is_dropped_says_what_made_it_and_what_failed(session: Any) -> None
     y.sum().backward()
     gradient: Any = x.grad
     with pytest.raises(ZeroDivisionError) as raised:
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
     assert any("raised by node" in note and "test_failures.py" in note for note in raised.value.__notes__)
     message = (
         f"^this value, made by '\\w+' {HERE}, was dropped: run \\d failed with ZeroDivisionError: in a "

@@ -303,7 +303,7 @@ def test_programs_that_differ_in_one_thing_alone_share_neither_records_nor_graph
 def test_graphs_are_told_apart_by_specs_of_what_earlier_runs_left(session: rg.Session) -> None:
     """What a derivative is does not say in which layout it is given the gradient."""
     earlier = [rg.ones(2, 3, dtype=rg.float64).sin(), turned(2, 3).sin()]
-    session._submit()
+    session._submitter.submit()
     assert len({one._data.spec for one in earlier}) == 2
     graphs = GraphCache()
     for run, number in enumerate((0, 1, 0, 1), start=1):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raygrad.client.submission.remote_warnings import RemoteWarnings
-from raygrad.proto.ir.program import Record, Warned
+from raygrad.proto.ir.program import CapturedWarning, Record
 from raygrad.workers.code.exceptions import pack_exception
 
 PLACE = "/elsewhere/lib.py"
@@ -17,7 +17,7 @@ PLACE = "/elsewhere/lib.py"
 
 def record(*texts: str, run: int = 1, segment: int = 0, kind: type[Warning] = UserWarning, module: str = "lib") -> Any:
     warned = [
-        Warned(number, kind.__name__, text, PLACE, 7, module, pack_exception(kind(text)))
+        CapturedWarning(number, kind.__name__, text, PLACE, 7, module, pack_exception(kind(text)))
         for number, text in enumerate(texts)
     ]
     return Record(run, segment, 0, "worker 0", 1, 0.0, "done", (), (), (), (), (), (), (), None, tuple(warned))

@@ -69,17 +69,17 @@ def test_what_a_backward_did_to_its_context_is_known_to_later_passes(session: An
             generation = session._observed.generation
             if seen:
                 with pytest.warns(UserWarning, match="a user's backward changed its ctx, and had not in earlier runs"):
-                    session._wait_for_everything()
+                    session._waiter.wait_for_everything()
                 assert session._observed.generation > generation
             else:
-                session._wait_for_everything()
+                session._waiter.wait_for_everything()
 
 
 def test_runs_that_have_ended_are_forgotten_in_order(session: Any) -> None:
     with session:
         for number in range(3):
             (rg.ones(2) * float(number)).tolist()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert session._runs.history == []
         assert session._runs.active == {}
         assert session.last_run.finished

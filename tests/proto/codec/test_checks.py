@@ -55,7 +55,7 @@ def test_unpack_has_two_outcomes(data: bytes):
         (lambda v: checks.integers(v, "ids", 0, 5), [(), (0, 4)], [(-1,), (5,), (1.0,), (True,), [1], b"\x01"]),
         (lambda v: checks.text(v, "name"), ["", "a"], [b"a", None, 1]),
         (lambda v: checks.texts(v, "names"), [(), ("a",)], ["ab", (b"a",)]),
-        (lambda v: checks.one_of(v, {"a", "b"}, "letter"), ["a"], ["c", None, ("a",), {}]),
+        (lambda v: checks.one_of(v, "letter", {"a", "b"}), ["a"], ["c", None, ("a",), {}]),
         (lambda v: checks.flag(v, "flag"), [True, False], [0, 1, None]),
         (lambda v: checks.octets(v, "hash"), [b"", b"a"], ["a", None, bytearray(b"a")]),
     ],

@@ -182,7 +182,7 @@ def test_another_version_or_form_is_refused(encoded: bytes, says: str) -> None:
 
 
 def test_more_nodes_than_the_cap_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raygrad.proto.codec.node_reader.MAX_NODES", 3)
+    monkeypatch.setattr("raygrad.proto.codec.nodes.MAX_NODES", 3)
     with pytest.raises(ProtocolError, match="4 nodes; at most 3"):
         decode_graph(encode_graph(SMALL))
 

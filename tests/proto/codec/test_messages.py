@@ -21,7 +21,18 @@ from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.array_layout import layout_of
 from raygrad.proto.ir.graph import Graph, structural_hash
 from raygrad.proto.ir.nodes import placed
-from raygrad.proto.ir.program import Call, Failure, Item, Learned, Pinned, Program, Record, Step, Timing, Warned
+from raygrad.proto.ir.program import (
+    Call,
+    CapturedWarning,
+    Failure,
+    FunctionObservation,
+    Item,
+    Pinned,
+    Program,
+    Record,
+    Step,
+    Timing,
+)
 
 from ...graph_nodes import function_node, function_vjp_node, op_node
 from ..all_kinds import GRAPH
@@ -69,7 +80,7 @@ MESSAGES: dict[str, Message] = {
             Blob(b"opaque"),
         ),
         unpin=(Pinned(5, 1), Pinned(5, 2)),
-        beside=(("cpu", 1000), ("cuda:0", -1)),
+        headroom=(("cpu", 1000), ("cuda:0", -1)),
         limits=(("cpu", 5000),),
     ),
     "record": Record(
@@ -83,14 +94,18 @@ MESSAGES: dict[str, Message] = {
         exports=((4096, 128), (0, 0)),
         results=((7, np.arange(3.0)), (8, None), (9, LARGE.T)),
         sizes=((7, 24), (8, -1)),
-        learned=(
-            Learned(2, (("array", (GRAPH.specs[0], True, None)), ("object", None), ("tuple", 1)), (0,), (1, 2)),
-            Learned(3, (), (), ()),
+        observations=(
+            FunctionObservation(
+                2, (("array", (GRAPH.specs[0], True, None)), ("object", None), ("tuple", 1)), (0,), (1, 2)
+            ),
+            FunctionObservation(3, (), (), ()),
         ),
         undefined=((5, (0,), (1, 2)),),
         emits=((2, 0, "loss", b"\x80pickled"), (2, 1, "grad", Blob(b"pickled"))),
         hooks=(3, 4),
-        warned=(Warned(4, "UserWarning", "mind the gap", "/home/ada/train.py", 12, "__main__", b"\x80pickled"),),
+        warned=(
+            CapturedWarning(4, "UserWarning", "mind the gap", "/home/ada/train.py", 12, "__main__", b"\x80pickled"),
+        ),
         timing=Timing(1234.5, 0.0625, 0.125, 0.25, ((2, 0.0625, 0.03125), (4, 0.09375, 0.0625)), 0.015625),
         peaks=(("cpu", 1 << 20), ("cuda:0", 17)),
     ),
@@ -105,7 +120,7 @@ MESSAGES: dict[str, Message] = {
         exports=(),
         results=(),
         sizes=(),
-        learned=(),
+        observations=(),
         undefined=(),
         emits=((0, 0, "before", b"p"),),
         hooks=(),
@@ -113,8 +128,8 @@ MESSAGES: dict[str, Message] = {
             3, "MyLayer (vjp)", ("float32[2, 3]", "context"), "Traceback …", Blob(b"e"), "ValueError", "no"
         ),
         warned=(
-            Warned(0, "MyWarning", "", "lib.py", 0, "", Blob(b"w")),
-            Warned(1, "UserWarning", "…", "lib.py", 3, "lib", b"w"),
+            CapturedWarning(0, "MyWarning", "", "lib.py", 0, "", Blob(b"w")),
+            CapturedWarning(1, "UserWarning", "…", "lib.py", 3, "lib", b"w"),
         ),
     ),
 }
@@ -269,11 +284,11 @@ RECORD: Any = MESSAGES["record"]
 FAILED: Any = MESSAGES["failure"]
 
 
-WARNED: Any = Warned(2, "W", "m", "f", 1, "m", b"")
+WARNED: Any = CapturedWarning(2, "W", "m", "f", 1, "m", b"")
 
 
 def learned(*entry: Any) -> Any:
-    return RECORD._replace(learned=(Learned(*entry),))
+    return RECORD._replace(observations=(FunctionObservation(*entry),))
 
 
 def timing(**changes: Any) -> Any:
@@ -397,13 +412,13 @@ _records = st.builds(
     exports=st.lists(st.tuples(_ids, _ids), max_size=2).map(tuple),
     results=st.lists(st.tuples(_ids, _values), max_size=3).map(tuple),
     sizes=st.lists(st.tuples(_ids, st.integers(-1, 9)), max_size=3).map(tuple),
-    learned=st.lists(st.just(Learned(1, (("object", None),), (0,), ())), max_size=2).map(tuple),
+    observations=st.lists(st.just(FunctionObservation(1, (("object", None),), (0,), ())), max_size=2).map(tuple),
     undefined=st.lists(st.tuples(_ids, st.just((0,)), st.just(())), max_size=2).map(tuple),
     emits=st.lists(st.tuples(_ids, _ids, st.text(max_size=3), _values), max_size=3).map(tuple),
     hooks=st.lists(_ids, max_size=3).map(tuple),
     failure=st.none() | st.just(Failure(-1, "", (), "", b"e", "E", "m")),
     warned=st.lists(
-        st.builds(Warned, _ids, st.just("W"), st.text(max_size=3), st.just("f"), _ids, st.just("m"), _values),
+        st.builds(CapturedWarning, _ids, st.just("W"), st.text(max_size=3), st.just("f"), _ids, st.just("m"), _values),
         max_size=2,
     ).map(tuple),
     peaks=st.lists(st.tuples(st.text(max_size=5), st.integers(0, 2**40)), max_size=2).map(tuple),

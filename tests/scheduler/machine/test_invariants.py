@@ -2,10 +2,11 @@ import pytest
 
 from raygrad.errors import InvariantViolation
 from raygrad.scheduler.machine.events import RunSubmitted, SegmentFinished, SubmittedSegment
-from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.machine.state import LiveRun, ObjectState, SegmentState
 from raygrad.scheduler.model.plan import InStore, OnWorker
+
+from .invariants import check_invariants
 
 
 @pytest.fixture

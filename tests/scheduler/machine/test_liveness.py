@@ -31,11 +31,12 @@ from raygrad.scheduler.machine.events import (
     WorkerDied,
     run_submitted,
 )
-from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, InStore, Plan
 from raygrad.scheduler.planning.planner import make_plan
+
+from .invariants import check_invariants
 
 WORKERS = 3
 OPENED = 1000

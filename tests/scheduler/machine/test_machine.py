@@ -83,11 +83,11 @@ def test_h13_all_segments_are_commanded_at_once_in_plan_order(playbook):
     assert p << start(0, 0, 0) << start(0, 1, 1) << start(0, 2, 0)
     assert p >> done(0, 0, 10)
     assert p >> done(0, 1, 100) << DropExport(run=0, segment=0, export=0)
-    assert (p.machine.saved_bytes, p.machine.exported_bytes) == (100, 100)
+    assert (p.machine.state.saved_bytes, p.machine.state.exported_bytes) == (100, 100)
     assert p >> done(0, 2) << DropExport(run=0, segment=1, export=0) << FinishRun(run=0)
     p.end()
-    assert (p.machine.saved_bytes, p.machine.exported_bytes) == (0, 0)
-    assert (p.machine.peak_saved_bytes, p.machine.peak_exported_bytes) == (100, 110)
+    assert (p.machine.state.saved_bytes, p.machine.state.exported_bytes) == (0, 0)
+    assert (p.machine.state.peak_saved_bytes, p.machine.state.peak_exported_bytes) == (100, 110)
     assert p.machine.state.runs == {}
 
 
@@ -137,7 +137,7 @@ def test_h14_a_later_run_is_dispatched_while_the_one_it_reads_from_runs(playbook
     assert p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
     assert p >> drop(0, 5)
     assert p >> done(0, 0, 64) << FinishRun(run=0)
-    assert p.machine.saved_bytes == 64
+    assert p.machine.state.saved_bytes == 64
     assert p >> done(1, 0) << DropExport(run=0, segment=0, export=0) << FinishRun(run=1)
     p.end()
     assert p.machine.state.runs == {}
@@ -194,13 +194,13 @@ def test_h14_a_pinned_value_read_on_another_worker_becomes_an_object_once(playbo
     assert p << ExportValue(worker=0, run=0, value=5) << start(1, 0, 1) << start(1, 1, 2) << start(1, 2, 0)
     assert p >> done(0, 0) << FinishRun(run=0)
     assert p >> ValueExported(at=0.0, run=0, value=5, size=16)
-    assert p.machine.exported_bytes == 16
+    assert p.machine.state.exported_bytes == 16
     assert p >> submitted(2, on(1, reads=((0, 5),))) << start(2, 0, 1)
     assert p >> drop(0, 5)
     assert p >> done(1, 0) >> done(1, 1) >> done(1, 2) << FinishRun(run=1)
     assert p >> done(2, 0) << DropValue(run=0, value=5) << FinishRun(run=2) << unpin(0, (0, 5))
     p.end()
-    assert p.machine.exported_bytes == 0
+    assert p.machine.state.exported_bytes == 0
 
 
 def test_a_value_that_the_client_reads_becomes_an_object_as_soon_as_its_segment_is_commanded(playbooks):
@@ -329,11 +329,11 @@ def test_what_ran_on_a_lost_worker_fails_and_its_late_result_is_counted_and_drop
     assert p >> WorkerDied(at=0.0, worker=0, reason="died") << lost(0, 0, 0)
     assert p >> WorkerDied(at=0.0, worker=0)
     assert p >> done(0, 0, 8)
-    assert p.machine.late_results == 1
+    assert p.machine.state.late_results == 1
     assert p >> skipped(0, 1) << DropExport(run=0, segment=0, export=0)
     assert p >> done(0, 0, 8)
     p.end()
-    assert p.machine.late_results == 2
+    assert p.machine.state.late_results == 2
 
 
 def test_what_a_lost_worker_returned_before_survives(playbook):
@@ -502,10 +502,10 @@ def test_bytes_of_a_pinned_value_that_became_an_object_are_counted_until_it_is_d
     assert p >> done(0, 0) << FinishRun(run=0)
     assert p >> ValueRequested(at=0.0, run=0, value=5) << ExportValue(worker=0, run=0, value=5)
     assert p >> ValueExported(at=0.0, run=0, value=5, size=24)
-    assert (p.machine.exported_bytes, p.machine.saved_bytes) == (24, 0)
+    assert (p.machine.state.exported_bytes, p.machine.state.saved_bytes) == (24, 0)
     assert p >> drop(0, 5) << DropValue(run=0, value=5) << unpin(0, (0, 5))
     p.end()
-    assert (p.machine.exported_bytes, p.machine.peak_exported_bytes, p.machine.state.runs) == (0, 24, {})
+    assert (p.machine.state.exported_bytes, p.machine.state.peak_exported_bytes, p.machine.state.runs) == (0, 24, {})
 
 
 def test_what_a_failed_run_saved_is_dropped_and_counted_off(playbook):
@@ -516,11 +516,11 @@ def test_what_a_failed_run_saved_is_dropped_and_counted_off(playbook):
         << start(0, 1, 1)
     )
     assert p >> done(0, 0, 16, 8)
-    assert (p.machine.saved_bytes, p.machine.exported_bytes) == (16, 24)
+    assert (p.machine.state.saved_bytes, p.machine.state.exported_bytes) == (16, 24)
     assert p >> failed(0, 1) << raised(0, 1) << DropExport(run=0, segment=0, export=0)
     assert p << DropExport(run=0, segment=0, export=1)
     p.end()
-    assert (p.machine.saved_bytes, p.machine.exported_bytes, p.machine.peak_saved_bytes) == (0, 0, 16)
+    assert (p.machine.state.saved_bytes, p.machine.state.exported_bytes, p.machine.state.peak_saved_bytes) == (0, 0, 16)
     assert p.machine.state.runs == {}
 
 

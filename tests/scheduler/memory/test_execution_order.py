@@ -8,19 +8,20 @@ from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.memory import execution_order as order
 from raygrad.scheduler.memory.execution_order import blocks_of_sequences, chain_segments, min_memory_order, order_nodes
 from raygrad.scheduler.memory.memory_ledger import MemoryUse
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import node_edges, price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
 from raygrad.scheduler.placing.place import place
 from raygrad.scheduler.planning.planner import Planned, Planner, make_plan
 from raygrad.scheduler.segments.lowering import lower
 from raygrad.scheduler.segments.segmenter import split_blocks
 from raygrad.scheduler.segments.transfers import plan_transfers
 from raygrad.scheduler.simulation.simulate import simulate
+
+from ..machine.invariants import check_invariants
 
 STAGES, BATCHES = 4, 16
 FORWARD, BACKWARD = 1e-2, 2e-2
@@ -110,7 +111,7 @@ def test_microbatches_under_a_limit_run_one_forward_one_backward(builder, togeth
 def written_down(graph, cluster, costs):
     """The plan of 1F1B itself: each stage's nodes in the order of the literature."""
     residency = (-1,) * BATCHES
-    priced = price_graph(graph, costs)
+    priced = PricedGraph(graph, costs)
     sequences = []
     for stage in range(STAGES):
         warm = STAGES - stage
@@ -224,7 +225,7 @@ def test_much_memory_is_not_wasted_even_without_a_limit(builder):
     """Each stage keeps about as little as in 1F1B, at no cost in time; all forwards first would keep all sixteen."""
     costs = replace(FREE, context_bytes=2**22)
     graph = pipeline(builder)
-    assert sum(price_graph(graph, costs).size) > order.WORTH_BYTES
+    assert sum(PricedGraph(graph, costs).size) > order.WORTH_BYTES
     made = simulate(planned(graph, Cluster.of(STAGES), costs), Cluster.of(STAGES), costs)
     assert made.makespan <= order.EQUALLY_FAST * (BATCHES + STAGES - 1) * (FORWARD + BACKWARD)
     assert max(made.peak_saved) <= 6 * 2**22
@@ -232,7 +233,7 @@ def test_much_memory_is_not_wasted_even_without_a_limit(builder):
 
 def test_little_memory_is_not_worth_another_order(builder):
     graph = pipeline(builder)
-    priced = price_graph(graph, COSTS)
+    priced = PricedGraph(graph, COSTS)
     placed = place(priced, (-1,) * BATCHES, COSTS, Cluster.of(STAGES))
     blocks = order_nodes(priced, placed.blocks, placed.node_worker, (-1,) * BATCHES, COSTS, Cluster.of(STAGES)).blocks
     assert blocks == placed.blocks
@@ -240,7 +241,7 @@ def test_little_memory_is_not_worth_another_order(builder):
 
 def test_a_thrifty_order_ends_what_it_has_begun(builder):
     graph = pipeline(builder, stages=2, batches=3)
-    priced = price_graph(graph, COSTS)
+    priced = PricedGraph(graph, COSTS)
     made = min_memory_order(priced, node_edges(priced))
     assert "".join("B" if graph.nodes[index].depth else "F" for index in made) == "FFBB" * 3
 
@@ -260,7 +261,7 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
         limits = [needs.get(worker, limit) for worker, limit in enumerate(limits)]
         made = make_plan(graph, residency, costs, cluster_of(*limits), 0, b"")
     plan = made.plan
-    rewriter = price_graph(made.graph, costs)
+    rewriter = PricedGraph(made.graph, costs)
     use = MemoryUse(rewriter, plan.node_worker, residency, 3)
     for worker, limit in enumerate(limits):
         mine = [segment.nodes for segment in plan.segments if segment.worker == worker]
@@ -288,7 +289,7 @@ def test_blocks_that_follow_sequences_are_as_coarse_as_they_can_be(builder):
     b = build.op("sin", a)
     build.op("sin", 0)
     build.op("sin", b)
-    links = node_edges(price_graph(build.graph(), COSTS))
+    links = node_edges(PricedGraph(build.graph(), COSTS))
     assert blocks_of_sequences(links, [[0, 2], [1, 3]], [0, 1, 0, 1]) == [(0, [0, 2]), (1, [1, 3])]
 
 

@@ -9,7 +9,7 @@ from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 from raygrad.scheduler.memory.memory_feasibility import feasible_workers, workers_with_more_memory
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import make_plan
 
 COSTS = Costs()
@@ -17,7 +17,7 @@ COSTS = Costs()
 
 def of(graph, limits, gpu_limits=None):
     cluster = Cluster.of(len(limits)).limited(limits, gpu_limits)
-    return feasible_workers(price_graph(graph, COSTS), cluster), cluster
+    return feasible_workers(PricedGraph(graph, COSTS), cluster), cluster
 
 
 def worker_of(graph, cluster, seed=0):
@@ -89,7 +89,7 @@ def test_each_memory_counts_by_itself(builder):
     build.op("to_device", 0, spec=2)
     graph = build.graph()
     cluster = Cluster.of(2).limited([7_000, 9_000], None)
-    assert feasible_workers(price_graph(graph, COSTS), cluster) == {0: frozenset({1})}
+    assert feasible_workers(PricedGraph(graph, COSTS), cluster) == {0: frozenset({1})}
 
 
 def context_heavy(builder, count=6):

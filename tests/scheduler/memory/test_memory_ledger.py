@@ -14,7 +14,7 @@ from raygrad.scheduler.memory.memory_ledger import (
 )
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.memory_spaces import MemorySpace
-from raygrad.scheduler.model.priced_graph import node_edges, price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
 from raygrad.scheduler.model.unseen_functions import estimated_bytes
 
 from ...graph_nodes import function_node, function_vjp_node, plain_node
@@ -24,7 +24,7 @@ COSTS = Costs()
 
 def recounted(graph, node_worker, residency, worker, order):
     """The same as `MemoryUse.peak`, from the definition: what is alive at each node."""
-    priced = price_graph(graph, COSTS)
+    priced = PricedGraph(graph, COSTS)
     first = first_outputs(graph)
     touched = {
         index: {*graph.nodes[index].inputs, *range(first[index], first[index] + len(graph.nodes[index].outputs))} - {-1}
@@ -74,7 +74,7 @@ def shuffled(draw, links):
 @given(data=st.data())
 def test_what_an_order_needs_is_what_is_alive_at_its_nodes(graphs, data):
     graph, node_worker, residency = data.draw(placed(graphs))
-    priced = price_graph(graph, COSTS)
+    priced = PricedGraph(graph, COSTS)
     order = shuffled(data.draw, node_edges(priced))
     use = MemoryUse(priced, node_worker, residency, 2)
     for worker in (0, 1):
@@ -87,7 +87,7 @@ def test_what_an_order_needs_is_what_is_alive_at_its_nodes(graphs, data):
 def test_whatever_a_ledger_admits_all_can_be_ended_within_the_limit(graphs, data):
     """Nodes are offered in any order that their edges allow; what is refused is offered again later."""
     graph, _, _ = data.draw(placed(graphs))
-    priced = price_graph(graph, COSTS)
+    priced = PricedGraph(graph, COSTS)
     links = node_edges(priced)
     use = MemoryUse(priced, [0] * len(graph.nodes), [-1] * len(graph.externals), 1)
     base = shuffled(data.draw, links)
@@ -122,7 +122,7 @@ def test_pieces_are_cut_where_they_would_hold_too_much(builder):
     for context in contexts:
         build.function_vjp("f", context, 0, 0)
     graph = build.graph()
-    use = MemoryUse(price_graph(graph, COSTS), [0] * 8, [-1], 1)
+    use = MemoryUse(PricedGraph(graph, COSTS), [0] * 8, [-1], 1)
     order = [0, 1, 4, 2, 5, 3, 6, 7]
     peak = use.peak(0, order)
     assert use.split(order, [order], 10**9) == ([order], peak)
@@ -137,7 +137,7 @@ def test_what_a_call_brings_is_there_from_its_start(builder):
     build = builder(externals=3, size=1000)
     made = [build.op("sin", one) for one in range(3)]
     graph = build.graph()
-    use = MemoryUse(price_graph(graph, COSTS), [0] * 3, [-1] * 3, 1)
+    use = MemoryUse(PricedGraph(graph, COSTS), [0] * 3, [-1] * 3, 1)
     assert use.peak(0, made := [0, 1, 2]) == 16000
     assert use.split(made, [made], 10**9) == ([made], 32000)
     assert use.split(made, [made], 32000) == ([made], 32000)
@@ -151,7 +151,7 @@ def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
     build.op("sin", 0)
     build.add(function_node("@f", (1,), (new, 1), (1,)))
     build.op("sin", 2)
-    use = MemoryUse(price_graph(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
+    use = MemoryUse(PricedGraph(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
     order = [0, 1, 2]
     most = 3 * 8000 + 4096 + 8000
     assert use.split(order, [order], most + estimated_bytes(8000)) == ([order], most)
@@ -166,7 +166,7 @@ def test_a_call_leaves_room_for_what_a_vjp_finds_saved_that_nobody_knows(builder
     build.op("sin", 0)
     build.add(function_vjp_node("@f", (context, 1, 2), (new, 1)))
     build.op("sin", 3)
-    use = MemoryUse(price_graph(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
+    use = MemoryUse(PricedGraph(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
     assert use.split([1, 2, 3], [[1, 2, 3]], 10**9).pieces == [[1, 2, 3]]
     assert use.split([1, 2, 3], [[1, 2, 3]], 16 * 8000).pieces == [[1], [2], [3]]
 
@@ -177,7 +177,7 @@ def test_what_goes_to_others_is_there_to_the_end_of_the_call_that_makes_it(build
     second = build.op("cos", first)
     third = build.op("exp", second)
     build.op("add", third, first)
-    use = MemoryUse(price_graph(build.graph(), COSTS), [0, 0, 0, 1], [0], 2)
+    use = MemoryUse(PricedGraph(build.graph(), COSTS), [0, 0, 0, 1], [0], 2)
     assert use.resident == [8000, 0]
     order = [0, 1, 2]
     assert use.split(order, [order], 10**9) == ([order], 24000)  # first stays beside second and third
@@ -194,7 +194,7 @@ def test_what_stays_and_goes_to_others_too_is_let_go_of_where_it_was_last_read(b
     handle = build.spec(ArraySpec((0,), "uint8"))
     build.add(plain_node(Spill, (first,), (handle,)))
     build.keep_on_worker(first)
-    use = MemoryUse(price_graph(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
+    use = MemoryUse(PricedGraph(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
     order = [0, 1, 4, 2]
     assert use.split(order, [[0, 1, 4, 2]], 10**9).peak == 24000
     assert use.split(order, [[0], [1, 4, 2]], 10**9).peak == 16000
@@ -206,7 +206,7 @@ def test_a_context_that_a_pass_keeps_holds_the_same_memory_before_and_after(buil
     (context,) = build.add(function_node("@f", (0,), (whole,), (1,)))
     left, _ = build.add(function_vjp_node("@f", (context, 0, 0, -1), (whole, 1), near=context))
     build.add(function_vjp_node("@f", (left, 0, 0, -1), (1,), near=left))
-    priced = price_graph(build.graph(), COSTS)
+    priced = PricedGraph(build.graph(), COSTS)
     assert first_contexts(priced, ()) == {left: context}
     assert first_contexts(priced, {context}) == {}, "on disk it is another"
     assert MemoryUse(priced, [0] * 3, [0], 1).peak(0, [0, 1, 2]) == 8000 + 54096 + 8000
@@ -218,7 +218,7 @@ def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):
     second = build.op("o", 0)
     build.op("p", first, second)
     graph = build.graph()
-    priced = price_graph(graph, Costs())
+    priced = PricedGraph(graph, Costs())
     base = list(range(len(graph.nodes)))
     use = MemoryUse(priced, [0] * 3, [-1] * len(graph.externals), 1)
     most = use.peak(0, base)
@@ -246,7 +246,7 @@ def test_what_a_run_leaves_on_disk_takes_no_room_from_then_on(builder):
         build.add(plain_node(Spill, (value,), (handle,)))
     build.op("cos", 1)
     build.keep_on_worker(made)
-    priced = price_graph(build.graph(), COSTS)
+    priced = PricedGraph(build.graph(), COSTS)
     use = MemoryUse(priced, [0] * 4, [0, 0], 1)
     assert left_on_disk(priced, [0] * 4, [0, 0]) == {0, made}
     assert use.resident == [8000]
@@ -260,7 +260,7 @@ def test_a_ledger_counts_what_is_on_its_worker_from_the_start(builder):
     first = build.op("o", 0)
     build.op("p", first)
     build.op("o", 1)
-    priced = price_graph(build.graph(), Costs())
+    priced = PricedGraph(build.graph(), Costs())
     array = priced.size[0]
     base = [0, 1, 2]
     for home, before, worker in ((-1, 0, 0), (0, array, 0), (0, 0, 1), (1, array, 1)):
@@ -283,7 +283,7 @@ def test_what_is_there_from_the_start_counts_on_its_own_worker_and_in_its_own_me
     build.values = 4
     build.op("o", 0)
     graph = build.graph()
-    priced = price_graph(graph, Costs())
+    priced = PricedGraph(graph, Costs())
     residency = [1, 1, 0, -1]
     for device, before in (("cpu", [0, 80]), ("cuda:0", [800, 800])):
         use = MemoryUse(MemorySpace(device, [None, None]).within(priced), [0], residency, 2)

@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 from raygrad.scheduler.memory.memory_ledger import MemoryUse
 from raygrad.scheduler.memory.min_memory_order import min_memory_order
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.priced_graph import node_edges, price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
 
 COSTS = Costs()
 
 
 def ordered(graph):
-    priced = price_graph(graph, COSTS)
+    priced = PricedGraph(graph, COSTS)
     return min_memory_order(priced, node_edges(priced))
 
 
 def peak(graph, order):
-    priced = price_graph(graph, COSTS)
+    priced = PricedGraph(graph, COSTS)
     return MemoryUse(priced, [0] * len(graph.nodes), [-1] * len(graph.externals), 1).peak(0, order)
 
 
@@ -93,7 +93,7 @@ def test_it_is_a_topological_order_of_all_nodes(graphs, data):
     order = ordered(graph)
     assert sorted(order) == list(range(len(graph.nodes)))
     place = {index: position for position, index in enumerate(order)}
-    for index, before in enumerate(node_edges(price_graph(graph, COSTS)).before):
+    for index, before in enumerate(node_edges(PricedGraph(graph, COSTS)).before):
         assert all(place[one] < place[index] for one in before)
     if graph.open_ended:
         assert order[-1] == len(graph.nodes) - 1

@@ -21,7 +21,7 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import RewrittenGraph
 from raygrad.scheduler.model.memory_spaces import MemorySpace
 from raygrad.scheduler.model.plan import Cluster
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import Planned, make_plan
 
 from ...graph_nodes import NOTHING_SHOWN, function_node, function_vjp_node
@@ -59,7 +59,7 @@ def counts(made: Planned) -> dict[str, int]:
 
 def peak(made: Planned, costs: Costs = COSTS) -> int:
     order = [index for segment in made.plan.segments for index in segment.nodes]
-    return MemoryUse(price_graph(made.graph, costs), made.plan.node_worker, (-1,) * len(made.graph.externals), 1).peak(
+    return MemoryUse(PricedGraph(made.graph, costs), made.plan.node_worker, (-1,) * len(made.graph.externals), 1).peak(
         0, order
     )
 
@@ -147,7 +147,7 @@ def test_a_context_that_cannot_be_taken_apart_is_not_spilled(builder: Any) -> No
     staying = graph._replace(specs=(ContextSpec(ARRAY, LIVE), *graph.specs[1:]))
     made = planned(staying, 24 * ARRAY)
     spilled = [node.inputs[0] for node in made.graph.nodes if node.fn == "spill"]
-    contexts = {value for value, spec in enumerate(price_graph(made.graph, COSTS).spec) if spec == 0}
+    contexts = {value for value, spec in enumerate(PricedGraph(made.graph, COSTS).spec) if spec == 0}
     assert contexts.isdisjoint(spilled)
 
 
@@ -164,7 +164,7 @@ def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs
     residency = [data.draw(st.integers(-1, 1)) for _ in graph.externals]
     limits: list[int | None] = [data.draw(st.none() | st.integers(1, 12).map(ARRAY.__mul__)) for _ in range(2)]
     costs = replace(COSTS, spill_bandwidth=data.draw(st.sampled_from([1e3, 1e9, 1e15])))
-    priced = price_graph(graph, costs)
+    priced = PricedGraph(graph, costs)
     sequences = [[index for index in range(count) if workers[index] == worker] for worker in range(2)]
     given = RewrittenGraph(priced, tuple(workers), sequences)
     made = plan_spills(given, MemorySpace("cpu", limits), residency, costs)
@@ -318,7 +318,7 @@ def test_a_worker_whose_order_fits_keeps_it_while_another_is_relieved(builder: A
     first, second, third = (build.op(fn, 2) for fn in ("sin", "cos", "exp"))
     build.op("add", third, second)
     build.op("mul", first, first)
-    priced = price_graph(build.graph(), Costs(context_bytes=0))
+    priced = PricedGraph(build.graph(), Costs(context_bytes=0))
     given = RewrittenGraph(priced, (0, 1, 1, 1, 1, 1), [[0], [1, 2, 3, 4, 5]])
     made = plan_spills(given, MemorySpace("cpu", [3 * ARRAY, 3 * ARRAY]), (0, -1, -1), COSTS)
     assert isinstance(made, RewrittenGraph)

@@ -11,7 +11,7 @@ from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.memory.spill_or_rematerialize import DoesNotFit, EvictionSearch
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import GraphRewriter
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 
 from ...graph_nodes import NOTHING_SHOWN, function_node
 
@@ -21,7 +21,7 @@ COSTS = Costs(context_bytes=0)
 
 
 def walk(graph: Any, limit: int, costs: Costs = COSTS) -> tuple[EvictionSearch, GraphRewriter]:
-    rewriter = GraphRewriter(price_graph(graph, costs), [0] * len(graph.nodes), costs)
+    rewriter = GraphRewriter(PricedGraph(graph, costs), [0] * len(graph.nodes), costs)
     return EvictionSearch(rewriter, 0, range(len(graph.nodes)), (-1,) * len(graph.externals), (), limit), rewriter
 
 

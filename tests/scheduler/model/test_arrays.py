@@ -5,23 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.model.arrays import as_tuples, graph_arrays, number_keys, number_pairs, number_rows, offsets
+from raygrad.scheduler.model.arrays import as_tuples, graph_arrays, number_pairs, number_rows, offsets
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 
 
 @pytest.mark.slow
 @given(data=st.data())
 def test_arrays_say_what_the_lists_say(graphs, data):
     graph = data.draw(graphs(pins=2, least=1))
-    arrays = graph_arrays(graph, Costs())
-    assert arrays.priced() == price_graph(graph, Costs())
+    priced = PricedGraph(graph, Costs())
+    arrays = graph_arrays(priced)
+    for name in ("maker", "spec", "size", "transfer", "seconds"):
+        assert getattr(arrays, name).tolist() == getattr(priced, name)
+    assert arrays.first.tolist() == [*priced.first, len(priced.spec)]
     assert len(arrays) == len(graph.nodes)
     for index, node in enumerate(graph.nodes):
         first, last = arrays.reads[index], arrays.reads[index + 1]
         assert tuple(arrays.read[first:last].tolist()) == node.inputs
         assert (arrays.reader[first:last] == index).all()
-        assert arrays.roles[arrays.role[index]] == (node.role, node.depth)
 
 
 def test_what_is_alike_is_priced_once(builder):
@@ -36,7 +38,7 @@ def test_what_is_alike_is_priced_once(builder):
             asked.append(node.fn)
             return super().node_seconds(node, inputs, outputs)
 
-    assert len(graph_arrays(build.graph(), Counting())) == 100
+    assert len(graph_arrays(PricedGraph(build.graph(), Counting()))) == 100
     assert sorted(asked) == ["add", "sin"]
 
 
@@ -57,4 +59,3 @@ def test_pairs_are_numbered_by_a_table_or_by_sorting():
         numbers = number_pairs(one, np.array([1, 2, 1, 1]), others).tolist()
         assert numbers[0] == numbers[2]
         assert sorted({*numbers}) == [0, 1, 2]
-    assert number_keys("abca", 4)[0].tolist() == [0, 1, 2, 0]

@@ -6,7 +6,7 @@ from raygrad.proto.ir.nodes import GradSum
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.cost_classes import cost_classes_of
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 
 from ...graph_nodes import op_node, op_vjp_node, plain_node
 
@@ -66,10 +66,10 @@ def test_nodes_that_differ_in_one_thing_alone_are_priced_and_measured_apart(buil
     assert together.names == [*apart[0].names, *apart[1].names]
     assert together.prior == [*apart[0].prior, *apart[1].prior]
     assert len(set(together.names)) == 2
-    seconds = [price_graph(of(node), costs).seconds[0] for node in (LIKE, other)]
-    assert price_graph(of(LIKE, other, LIKE), costs).seconds == [*seconds, seconds[0]]
+    seconds = [PricedGraph(of(node), costs).seconds[0] for node in (LIKE, other)]
+    assert PricedGraph(of(LIKE, other, LIKE), costs).seconds == [*seconds, seconds[0]]
     measured = replace(costs, factors=dict(zip(together.names, (3.0, 7.0), strict=True)))
-    assert price_graph(of(LIKE, other, LIKE), measured).seconds == [
+    assert PricedGraph(of(LIKE, other, LIKE), measured).seconds == [
         3.0 * seconds[0],
         7.0 * seconds[1],
         3.0 * seconds[0],
@@ -83,4 +83,4 @@ def test_a_sum_of_gradients_of_which_one_is_undefined_is_no_op_of_that_name(buil
     kinds = cost_classes_of(build.graph(), Costs())
     assert kinds.names == ["op sum cpu 6>6", "sum sum cpu 6>6"]
     costs = Costs(factors={kinds.names[1]: 3.0})
-    assert price_graph(build.graph(), costs).seconds == [kinds.prior[0], 3.0 * kinds.prior[1]]
+    assert PricedGraph(build.graph(), costs).seconds == [kinds.prior[0], 3.0 * kinds.prior[1]]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from raygrad.proto.ir.graph import Demand
 from raygrad.proto.ir.nodes import Load, Node
 from raygrad.proto.ir.specs import LIVE, ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import GraphRewriter
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 
 from ...graph_nodes import NOTHING_SHOWN, function_node, plain_node
 
@@ -16,7 +17,7 @@ COSTS = Costs()
 
 
 def longer_of(graph: Any) -> GraphRewriter:
-    return GraphRewriter(price_graph(graph, COSTS), [0] * len(graph.nodes), COSTS)
+    return GraphRewriter(PricedGraph(graph, COSTS), [0] * len(graph.nodes), COSTS)
 
 
 def function(known: Any = NOTHING_SHOWN, *, pure: bool = False) -> Node:
@@ -51,7 +52,8 @@ def test_an_open_ended_graph_ends_as_it_did(builder: Any) -> None:
     value = build.op("sin", 0)
     (context,) = build.add(function_node("@new", (value,), (0,), (1,)))
     build.keep_on_worker(value, context)
-    rewriter = longer_of(build.graph(open_ended=True))
+    demands = (Demand(0, "@one", (("cpus", 1.0),)), Demand(1, "@new", (("cpus", 2.0),)))
+    rewriter = longer_of(build.graph(open_ended=True)._replace(demands=demands))
     _, handle = rewriter.spill(0, value)
     rewriter.add(0, plain_node(Load, (handle,), (1,)))
     made = rewriter.rewritten([[0, 2, 3, 1]])
@@ -59,6 +61,7 @@ def test_an_open_ended_graph_ends_as_it_did(builder: Any) -> None:
     assert [node.fn for node in graph.nodes] == ["sin", "spill", "load", "@new"]
     assert [node.inputs for node in graph.nodes] == [(0,), (value,), (context,), (value,)]
     assert graph.keep == ((value, 0), (graph.values - 1, 0))
+    assert graph.demands == (demands[0], Demand(3, "@new", (("cpus", 2.0),)))
     assert made.sequences == [[0, 1, 2, 3]]
 
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.model.dag import Platform, check_schedule, dag_of, upward_rank
-from raygrad.scheduler.placing.baselines import WorkerTimeline, cpop, heft, optimistic_cost_table, peft
+from raygrad.scheduler.model.critical_path import upward_rank
+from raygrad.scheduler.model.dag import Platform, dag_of
 
+from ...baselines import WorkerTimeline, check_schedule, cpop, heft, optimistic_cost_table, peft
 from .graphs import AGAINST_SAGA, RATIOS, Case, drawn
 
 ALL = (heft, cpop, peft)

@@ -12,9 +12,8 @@ from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price_graph
-from raygrad.scheduler.placing.constraints import constraint_arrays
-from raygrad.scheduler.placing.place import find_constraints
+from raygrad.scheduler.model.priced_graph import PricedGraph
+from raygrad.scheduler.placing.constraints import constraint_arrays, find_constraints
 
 MIXED = Cluster((WorkerSpec("a"), WorkerSpec("b", ("cpu", "cuda:0")), WorkerSpec("c", ("cuda",))))
 
@@ -30,12 +29,12 @@ def test_demands_are_those_that_constrain_finds(graphs, data):
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
     cluster = data.draw(st.sampled_from([MIXED, Cluster.of(3), replace(MIXED, workers=MIXED.workers[:2])]))
     try:
-        wanted = find_constraints(price_graph(graph, Costs()), residency, cluster)
+        wanted = find_constraints(PricedGraph(graph, Costs()), residency, cluster)
     except PlanError as error:
         with pytest.raises(PlanError, match=re.escape(str(error))):
-            constraint_arrays(graph_arrays(graph, Costs()), residency, cluster)
+            constraint_arrays(graph_arrays(PricedGraph(graph, Costs())), residency, cluster)
         return
-    found = constraint_arrays(graph_arrays(graph, Costs()), residency, cluster)
+    found = constraint_arrays(graph_arrays(PricedGraph(graph, Costs())), residency, cluster)
     everyone = frozenset(range(len(cluster.workers)))
     assert found.bound.tolist() == wanted.group
     assert found.forced == bool(wanted.forced)
@@ -49,7 +48,7 @@ def test_an_open_ended_node_has_a_demand_of_its_own(builder):
     build = builder()
     build.function("f", 0)
     build.function("new", 0, outputs=0)
-    found = constraint_arrays(graph_arrays(build.graph(open_ended=True), Costs()), (-1,), Cluster.of(2))
+    found = constraint_arrays(graph_arrays(PricedGraph(build.graph(open_ended=True), Costs())), (-1,), Cluster.of(2))
     assert found.demand.tolist() == [0, 1]
 
 
@@ -57,4 +56,4 @@ def test_a_worker_that_does_not_exist_is_refused(builder):
     build = builder()
     build.op("sin", 0, pin=2, spec=build.spec(ArraySpec((2,), "float64")))
     with pytest.raises(PlanError, match=r"node 0 .* is pinned to worker 2, and there are workers 0 to 1"):
-        constraint_arrays(graph_arrays(build.graph(), Costs()), (-1,), Cluster.of(2))
+        constraint_arrays(graph_arrays(PricedGraph(build.graph(), Costs())), (-1,), Cluster.of(2))

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, Schedule, check_schedule, dag_of
-from raygrad.scheduler.placing.baselines import heft
+from raygrad.scheduler.model.dag import Platform, Schedule, dag_of
 from raygrad.scheduler.placing.listing import PassPreferences, list_schedule, urgent_successors
-from raygrad.scheduler.placing.problem import order_by_falling, problem_of_dag, upward_rank
+from raygrad.scheduler.placing.problem import order_by_falling, problem_of_dag
+
+from ...baselines import check_schedule, heft
 
 
 def random_dag(seed, nodes=40, edges=80, transfer=9):
@@ -32,7 +33,7 @@ def forwards(problem, listed):
 def test_a_plain_pass_by_upward_rank_is_heft(seed, speed):
     dag, platform = random_dag(seed), Platform(np.array(speed, float))
     problem = problem_of_dag(dag, platform)
-    listed = list_schedule(problem, order_by_falling(problem, upward_rank(problem, 1.0)))
+    listed = list_schedule(problem, order_by_falling(problem, problem.upward_rank(1.0)))
     expected = heft(dag, platform)
     assert listed.worker == expected.worker.tolist()
     np.testing.assert_allclose(listed.finish, expected.finish)
@@ -45,7 +46,7 @@ def test_every_taste_gives_schedules(seed, backwards, speed):
     dag, platform = random_dag(seed), Platform(np.array(speed, float))
     problem = problem_of_dag(dag, platform)
     problem = problem.turned() if backwards else problem
-    ranks = upward_rank(problem, 1.0)
+    ranks = problem.upward_rank(1.0)
     hint = np.random.default_rng(seed).integers(0, len(speed), len(dag)).tolist()
     successors = urgent_successors(problem, ranks)
     for preferences in (
@@ -74,7 +75,7 @@ def test_a_strong_hint_is_followed_and_a_weak_one_is_not():
 
 def test_branches_that_join_come_together():
     problem = problem_of_dag(dag_of([1.0, 1.0, 1.0], [0, 1], [2, 2], [5.0, 5.0]), Platform.of(2))
-    ranks = upward_rank(problem, 1.0)
+    ranks = problem.upward_rank(1.0)
     assert list_schedule(problem, [0, 1, 2]).makespan == 7.0
     assert (
         list_schedule(problem, [0, 1, 2], PassPreferences(successors=urgent_successors(problem, ranks))).makespan == 3.0
@@ -96,9 +97,9 @@ def test_groups_go_together_and_only_where_they_may():
         hint = list_schedule(one, list(one.order())).worker
         for preferences in (
             PassPreferences(),
-            PassPreferences(hint=hint, bias=1.0, successors=urgent_successors(one, upward_rank(one, 1.0))),
+            PassPreferences(hint=hint, bias=1.0, successors=urgent_successors(one, one.upward_rank(1.0))),
         ):
-            listed = list_schedule(one, order_by_falling(one, upward_rank(one, 1.0)), preferences)
+            listed = list_schedule(one, order_by_falling(one, one.upward_rank(1.0)), preferences)
             check_schedule(forwards(one, listed), dag, Platform.of(3))
             by_group = [set(listed.worker[group::5]) for group in range(5)]
             assert all(len(workers) == 1 for workers in by_group)

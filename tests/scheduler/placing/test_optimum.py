@@ -7,10 +7,11 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, check_schedule, dag_of, lower_bound
-from raygrad.scheduler.placing.baselines import cpop, heft, peft
+from raygrad.scheduler.model.critical_path import lower_bound
+from raygrad.scheduler.model.dag import Platform, dag_of
 from raygrad.scheduler.placing.scheduling import schedule
 
+from ...baselines import check_schedule, cpop, heft, peft
 from .graphs import RATIOS, Case, drawn
 from .optimum import optimum
 

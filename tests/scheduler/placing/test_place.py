@@ -6,8 +6,9 @@ from raygrad.errors import PlanError
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price_graph
-from raygrad.scheduler.placing.place import find_constraints, place, problem_of_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
+from raygrad.scheduler.placing.constraints import find_constraints
+from raygrad.scheduler.placing.place import place, problem_of_graph
 
 from ...graph_nodes import function_node
 
@@ -16,7 +17,7 @@ COSTS = Costs()
 
 def placed(graph, workers=2, residency=None, cluster=None, seed=0):
     residency = [-1] * len(graph.externals) if residency is None else residency
-    return place(price_graph(graph, COSTS), residency, COSTS, cluster or Cluster.of(workers), seed)
+    return place(PricedGraph(graph, COSTS), residency, COSTS, cluster or Cluster.of(workers), seed)
 
 
 def branches(builder, count, length, joined=True):
@@ -221,7 +222,7 @@ def test_what_a_worker_holds_is_a_node_there_and_inputs_of_one_maker_are_one_edg
     build = builder(externals=3)
     context, out = build.function("f", 0, 1)
     build.function_vjp("f", context, out, 2)
-    priced = price_graph(build.graph(), COSTS)
+    priced = PricedGraph(build.graph(), COSTS)
     residency = [-1, 1, 0]
     problem = problem_of_graph(priced, find_constraints(priced, residency, Cluster.of(2)), residency, 2)
     transfer = max(priced.transfer[context], priced.transfer[out])
@@ -237,7 +238,7 @@ def test_confined_groups_run_where_they_may_and_forced_ones_where_they_must(buil
     build.op("sin", 0, pin=0)
     build.op("sin", 0)
     build.op("sin", 0)
-    priced = price_graph(build.graph(), Costs())
+    priced = PricedGraph(build.graph(), Costs())
     given = find_constraints(priced, (-1,), Cluster.of(3))
     narrow = replace(given, allowed={2: frozenset({0})}).confined(frozenset({1, 2}))
     assert narrow.forced == {0: 0}

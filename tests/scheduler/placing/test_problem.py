@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from raygrad.scheduler.model import dag as dag_module
+from raygrad.scheduler.model import critical_path
 from raygrad.scheduler.model.dag import Platform, dag_of
-from raygrad.scheduler.placing.problem import depth_first_order, order_by_falling, problem_of_dag, upward_rank
+from raygrad.scheduler.placing.problem import order_by_falling, problem_of_dag
 
 
 def diamond():
@@ -31,19 +31,19 @@ def test_a_turned_problem_has_its_edges_turned():
 def test_ranks_are_upward_ranks_in_either_direction():
     dag = diamond()
     problem = problem_of_dag(dag, Platform.of(2))
-    assert upward_rank(problem, 1.0) == dag_module.upward_rank(dag, 1.0).tolist()
-    assert upward_rank(problem.turned(), 0.5) == [1.0, 3.125, 5.125, 6.375]
-    assert upward_rank(problem_of_dag(dag, Platform(np.array([0.5, 0.25]))), 0.0) == [18.0, 9.0, 15.0, 3.0]
+    assert problem.upward_rank(1.0) == critical_path.upward_rank(dag, 1.0).tolist()
+    assert problem.turned().upward_rank(0.5) == [1.0, 3.125, 5.125, 6.375]
+    assert problem_of_dag(dag, Platform(np.array([0.5, 0.25]))).upward_rank(0.0) == [18.0, 9.0, 15.0, 3.0]
 
 
 def test_equal_keys_keep_a_topological_order_in_either_direction():
     nothing = dag_of([0.0] * 3, [0, 1], [1, 2], [0.0, 0.0])
     problem = problem_of_dag(nothing, Platform.of(1))
-    assert order_by_falling(problem, upward_rank(problem, 1.0)) == [0, 1, 2]
-    assert order_by_falling(problem.turned(), upward_rank(problem.turned(), 1.0)) == [2, 1, 0]
+    assert order_by_falling(problem, problem.upward_rank(1.0)) == [0, 1, 2]
+    assert order_by_falling(problem.turned(), problem.turned().upward_rank(1.0)) == [2, 1, 0]
 
 
 def test_depth_first_ends_one_branch_before_the_next():
     two = problem_of_dag(dag_of([1.0] * 5, [0, 1, 2, 3], [2, 3, 4, 4], [1.0] * 4), Platform.of(1))
-    assert depth_first_order(two) == [0, 2, 1, 3, 4]
-    assert depth_first_order(two.turned()) == [4, 2, 0, 3, 1]
+    assert two.depth_first_order() == [0, 2, 1, 3, 4]
+    assert two.turned().depth_first_order() == [4, 2, 0, 3, 1]

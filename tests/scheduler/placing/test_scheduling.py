@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.model.dag import Platform, check_schedule, dag_of, lower_bound
-from raygrad.scheduler.placing.baselines import heft
+from raygrad.scheduler.model.critical_path import lower_bound
+from raygrad.scheduler.model.dag import Platform, dag_of
 from raygrad.scheduler.placing.scheduling import schedule
+
+from ...baselines import check_schedule, heft
 
 
 @st.composite

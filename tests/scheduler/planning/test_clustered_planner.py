@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.errors import PlanError
-from raygrad.scheduler.memory.memory_ledger import MemoryUse
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.dag import Platform, Schedule, check_schedule, dag_of
+from raygrad.scheduler.model.dag import Platform, Schedule, dag_of
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price_graph
-from raygrad.scheduler.placing.place import find_constraints
+from raygrad.scheduler.model.priced_graph import PricedGraph
+from raygrad.scheduler.placing.constraints import find_constraints
 from raygrad.scheduler.planning import clustered_planner as large_module
 from raygrad.scheduler.planning import planner as planner_module
 from raygrad.scheduler.planning.clustered_planner import (
@@ -29,6 +27,8 @@ from raygrad.scheduler.segments.segment_clusters import segment_clusters
 from raygrad.scheduler.segments.segmenter import Block
 from raygrad.scheduler.segments.transfers import plan_transfers
 
+from ...baselines import check_schedule
+
 COSTS = Costs(call_seconds=1e-5, hop_seconds=5e-5)
 
 
@@ -37,7 +37,7 @@ def consistent(graph, plan, residency, cluster):
     assert plan.workers == tuple(worker.name for worker in cluster.workers)
     assert sorted(index for segment in plan.segments for index in segment.nodes) == list(range(len(graph.nodes)))
     place = {node: at for at, node in enumerate(index for segment in plan.segments for index in segment.nodes)}
-    priced = price_graph(graph, COSTS)
+    priced = PricedGraph(graph, COSTS)
     for index, node in enumerate(graph.nodes):
         assert all(place[priced.maker[one]] < place[index] for one in node.inputs if one >= 0 <= priced.maker[one])
     if graph.open_ended:
@@ -229,19 +229,15 @@ def test_the_planner_plans_large_graphs_so(builder, monkeypatch):
     assert planner.plan(graph, (-1,), b"key").plan.workers == ("worker 0", "worker 1")
 
 
-def test_limits_of_memory_are_kept(builder):
-    graph = ensemble(builder, members=4)
-    peak = 5 * 4096 + 6 * 32
+def test_a_large_graph_under_memory_limits_is_planned_node_by_node(builder, monkeypatch):
+    monkeypatch.setattr(planner_module, "CLUSTERED_FROM", 20)
+    graph = ensemble(builder)
+    peak = 13 * 4096 + 6 * 32
     cluster = Cluster(tuple(WorkerSpec(f"worker {index}", memory=peak) for index in range(2)))
-    large = make_clustered_plan(graph, (-1,), COSTS, cluster, 0, b"")
-    orders = [[n for s in large.plan.segments if s.worker == w for n in s.nodes] for w in range(2)]
-    assert (
-        max(MemoryUse(large.transfer_planner.arrays.priced(), large.plan.node_worker, (-1,), 2).peaks(orders)) <= peak
-    )
-    assert replan_for_workers(large, (-1,), COSTS, Cluster(cluster.workers[:1]), 0, b"") is None
-    tight = Cluster(tuple(replace(worker, memory=10) for worker in cluster.workers))
-    with pytest.raises(PlanError, match="memory"):
-        make_clustered_plan(graph, (-1,), COSTS, tight, 0, b"")
+    plan = Planner(cluster, COSTS).plan(graph, (-1,), b"key").plan
+    assert plan == make_plan(graph, (-1,), COSTS, cluster, 0, b"key").plan
+    assert max(plan.peaks[0][1]) <= peak
+    consistent(graph, plan, (-1,), cluster)
 
 
 def test_hash_of_a_plan_for_other_workers_names_the_plan_that_it_was_made_from(builder):

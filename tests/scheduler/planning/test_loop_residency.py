@@ -6,8 +6,8 @@ from raygrad.proto.ir.graph import structural_hash
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.model.plan import Cluster
-from raygrad.scheduler.model.priced_graph import price_graph
-from raygrad.scheduler.placing.place import find_constraints
+from raygrad.scheduler.model.priced_graph import PricedGraph
+from raygrad.scheduler.placing.constraints import find_constraints
 from raygrad.scheduler.planning.loop_residency import count_misplaced, next_residency, place_for_loop, tie_loop_carried
 from raygrad.scheduler.planning.planner import Planner, make_plan
 
@@ -71,7 +71,7 @@ def test_ties_keep_what_was_asked_for(data):
     values = sum(len(node.outputs) for node in graph.nodes)
     some = st.integers(3, 2 + values) if values else st.nothing()
     loop = [(external, data.draw(some)) for external in range(3 if values else 0)]
-    priced, cluster = price_graph(graph, Costs()), Cluster.of(3)
+    priced, cluster = PricedGraph(graph, Costs()), Cluster.of(3)
     residency = (-1,) * 3
     before = find_constraints(priced, residency, cluster)
     after = tie_loop_carried(before, priced, loop)

@@ -5,17 +5,19 @@ import pytest
 
 from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.ir.graph import structural_hash
+from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.cost_classes import cost_classes_of
 from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.critical_path import lower_bound
+from raygrad.scheduler.model.dag import Platform
 from raygrad.scheduler.model.measured_costs import Estimate, MeasuredCosts, PlanCostClasses, PlanTimes
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.plan_refinement import (
     MIN_GAIN,
     MIN_SHIFT,
     cost_shift,
     is_due,
-    lower_bound_seconds,
     refine,
     repredict,
 )
@@ -78,7 +80,7 @@ class Ran:
         span.measured += 1
         span.count += self.alone
         span.seconds = predict_seconds(
-            plan.segments, segment_loads(plan.segments, price_graph(self.graph, costs)), (-1, -1), costs, CLUSTER
+            plan.segments, segment_loads(plan.segments, PricedGraph(self.graph, costs)), (-1, -1), costs, CLUSTER
         )
         return plan if times == 1 else self.submit(times - 1)
 
@@ -93,11 +95,9 @@ def test_plans_are_looked_at_again_ever_more_rarely():
 
 
 def test_no_plan_falls_below_the_least_time(builder):
-    graph = branches(builder)
-    priced = price_graph(graph, known(0.5).costs())
-    assert lower_bound_seconds(priced, 1) == pytest.approx(1.0)
-    assert lower_bound_seconds(priced, 2) == pytest.approx(0.5)
-    assert lower_bound_seconds(priced, 9) == pytest.approx(0.5)
+    dag = graph_arrays(PricedGraph(branches(builder), known(0.5).costs())).dag()
+    for workers, seconds in ((1, 1.0), (2, 0.5), (9, 0.5)):
+        assert lower_bound(dag, Platform.of(workers)) == pytest.approx(seconds)
 
 
 def test_a_better_plan_replaces_one_that_ran_twice_once_costs_have_settled(ran):

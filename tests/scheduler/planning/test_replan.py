@@ -6,11 +6,14 @@ import pytest
 from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.placing.constraints import constraint_arrays
 from raygrad.scheduler.planning.replan import PlanState, colocated_blocks, move_from_lost_workers, move_to_new_workers
 from raygrad.scheduler.segments.array_timetable import segment_times
-from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner, block_arrays
+from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner
 from raygrad.scheduler.segments.segmenter import Block
+
+from ..blocks import block_arrays, block_lists
 
 COSTS = Costs(
     call_seconds=0.1, hop_seconds=0.2, op_seconds=1.0, op_bandwidth=1e30, function_seconds=1.0, function_bandwidth=1e30
@@ -21,7 +24,7 @@ def known(graph, blocks, workers):
     """What is known of a plan of these blocks, when so many workers are left."""
     residency = (-1,) * len(graph.externals)
     count = max(block.worker for block in blocks) + 1
-    arrays = graph_arrays(graph, COSTS)
+    arrays = graph_arrays(PricedGraph(graph, COSTS))
     made = block_arrays(blocks, len(graph.nodes))
     planner = ArrayTransferPlanner(arrays, made)
     transfers = planner.run(residency)
@@ -67,7 +70,7 @@ def test_parts_of_a_lost_block_that_are_independent_are_spread(builder):
     assert moves.nodes.tolist() == [9, 10, 11]
     workers = moves.blocks.worker[moves.blocks.home]
     assert np.bincount(workers).tolist() == [4, 4, 4]
-    assert [len(block.nodes) for block in moves.blocks.as_lists()] == [4, 4, 3, 1], (
+    assert [len(block.nodes) for block in block_lists(moves.blocks)] == [4, 4, 3, 1], (
         "one stays in the block that there was"
     )
 
@@ -141,7 +144,7 @@ def test_nothing_follows_an_open_ended_node(builder, open_ended):
     some = known(graph, blocks, 2)
     moves = move_from_lost_workers(some, without_last(some))
     assert moves is not None
-    last = moves.blocks.as_lists()[-1]
+    last = block_lists(moves.blocks)[-1]
     assert (last.nodes == [6, 7, 8]) is open_ended
 
 

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs, LinkCost
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import node_edges, price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
 from raygrad.scheduler.segments import array_timetable
 from raygrad.scheduler.segments import timetable as predict_module
 from raygrad.scheduler.segments.array_timetable import segment_times
-from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner, block_arrays
+from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner
 from raygrad.scheduler.segments.segmenter import segment_graph
 from raygrad.scheduler.segments.timetable import predict_seconds, segment_loads, timetable
+
+from ..blocks import block_arrays
 
 COSTS = (
     Costs(),
@@ -45,9 +47,9 @@ def compared(graphs, data):
     costs = data.draw(st.sampled_from(COSTS))
     workers = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
-    priced = price_graph(graph, costs)
+    priced = PricedGraph(graph, costs)
     blocks = segment_graph(priced, node_edges(priced), workers, residency, replace(costs, call_seconds=0.0)).blocks
-    planner = ArrayTransferPlanner(graph_arrays(graph, costs), block_arrays(blocks, count))
+    planner = ArrayTransferPlanner(graph_arrays(PricedGraph(graph, costs)), block_arrays(blocks, count))
     transfers = planner.run(residency)
     segments = transfers.planned.segments
     times = segment_times(segments, planner, transfers.flow, residency, costs, CLUSTER)

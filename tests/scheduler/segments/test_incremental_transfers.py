@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from raygrad.scheduler.model.arrays import graph_arrays, offsets
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import OnWorker
-from raygrad.scheduler.model.priced_graph import node_edges, price_graph
-from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner, block_arrays
+from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
+from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner
 from raygrad.scheduler.segments.incremental_transfers import update_transfers
 from raygrad.scheduler.segments.segmenter import Block, segment_graph
+
+from ..blocks import block_arrays
 
 
 def same(one, other):
@@ -45,7 +47,7 @@ def test_after_any_moves_segments_are_those_that_would_be_found_anew(graphs, dat
     count = len(graph.nodes)
     workers = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
-    priced, arrays = price_graph(graph, Costs()), graph_arrays(graph, Costs())
+    priced, arrays = PricedGraph(graph, Costs()), graph_arrays(PricedGraph(graph, Costs()))
     blocks = block_arrays(
         segment_graph(priced, node_edges(priced), workers, residency, Costs(call_seconds=0.0)).blocks, count
     )
@@ -81,7 +83,7 @@ def test_workers_may_have_other_numbers(builder):
     build = builder()
     build.keep_on_worker(build.op("sin", build.op("sin", 0)))
     graph = build.graph()
-    arrays = graph_arrays(graph, Costs())
+    arrays = graph_arrays(PricedGraph(graph, Costs()))
     blocks = block_arrays([Block(1, [0]), Block(2, [1])], 2)
     planner = ArrayTransferPlanner(arrays, blocks)
     other = replace(blocks, worker=blocks.worker - 1)
@@ -94,7 +96,7 @@ def test_readers_of_an_object_learn_its_new_number(builder):
     build = builder(externals=3)
     one, other, third = (build.op("sin", external) for external in range(3))
     build.keep_on_worker(build.op("sin", one), build.op("sin", other), third)
-    arrays = graph_arrays(build.graph(), Costs())
+    arrays = graph_arrays(PricedGraph(build.graph(), Costs()))
     blocks = block_arrays([Block(0, [0, 1]), Block(1, [2]), Block(2, [3]), Block(1, [4])], 5)
     planner = ArrayTransferPlanner(arrays, blocks)
     transfers = planner.run((-1,) * 3)

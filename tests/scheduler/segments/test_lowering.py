@@ -7,7 +7,7 @@ from raygrad.proto.ir.graph import KEEP_ON_WORKER
 from raygrad.proto.ir.nodes import placed
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker, Plan
-from raygrad.scheduler.model.priced_graph import node_edges, price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
 from raygrad.scheduler.planning.planner import make_plan
 from raygrad.scheduler.segments.lowering import LazyPrograms, lower
 from raygrad.scheduler.segments.segmenter import Block, segment_graph
@@ -17,7 +17,7 @@ UNSET = object()
 
 
 def planned(graph, node_worker, blocks=None, costs=None):
-    priced = price_graph(graph, costs or Costs())
+    priced = PricedGraph(graph, costs or Costs())
     residency = [-1] * len(graph.externals)
     if blocks is None:
         blocks = segment_graph(priced, node_edges(priced), node_worker, residency, costs or Costs()).blocks

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.model.dag import Platform, Schedule, dag_of
+from raygrad.scheduler.model.dag import Schedule, dag_of
 from raygrad.scheduler.placing.spreading import NodeDemands, rank_order, schedule_many_workers
 from raygrad.scheduler.segments.segment_clusters import segment_clusters
 
 
 def spread_out(dag, workers):
     demands = NodeDemands(demand=[0] * len(dag), bound=range(len(dag)), allowed=[None])
-    return schedule_many_workers(dag, Platform.of(workers), demands, rank_order(dag))
+    return schedule_many_workers(dag, workers, demands, rank_order(dag))
 
 
 def exchange():
@@ -26,25 +26,25 @@ def scheduled(dag, worker, start):
 
 def test_h6_of_two_blocks_that_would_wait_for_each_other_one_is_cut():
     dag = exchange()
-    packed = segment_clusters(dag, scheduled(dag, [0, 1, 0, 1], [0.0, 0.0, 1.1, 1.1]), Platform.of(2), 0.25)
+    packed = segment_clusters(dag, scheduled(dag, [0, 1, 0, 1], [0.0, 0.0, 1.1, 1.1]), 2, 0.25)
     assert packed.blocks == [[1], [0], [2], [3]] or packed.blocks == [[1], [0], [3], [2]]
     assert packed.seconds == pytest.approx(2 * 1.25 + 0.1)
 
 
 def test_what_follows_shortly_shares_the_block():
     dag = dag_of([1.0, 0.1, 1.0], [0], [2], [0.1])
-    packed = segment_clusters(dag, scheduled(dag, [0, 0, 1], [0.0, 1.0, 1.2]), Platform.of(2), 0.25)
+    packed = segment_clusters(dag, scheduled(dag, [0, 0, 1], [0.0, 1.0, 1.2]), 2, 0.25)
     assert packed.blocks == [[0, 1], [2]]
-    packed = segment_clusters(dag, scheduled(dag, [0, 0, 1], [0.0, 1.0, 1.2]), Platform.of(2), 0.05)
+    packed = segment_clusters(dag, scheduled(dag, [0, 0, 1], [0.0, 1.0, 1.2]), 2, 0.05)
     assert packed.blocks == [[0], [1], [2]] or packed.blocks == [[0], [2], [1]]
 
 
 def test_what_is_on_another_worker_is_waited_for():
     dag = dag_of([1.0, 1.0], [], [], [])
     schedule = scheduled(dag, [0, 0], [0.0, 1.0])
-    packed = segment_clusters(dag, schedule, Platform.of(2), 0.5, {1: [(1, 4.0)]})
+    packed = segment_clusters(dag, schedule, 2, 0.5, {1: [(1, 4.0)]})
     assert (packed.blocks, packed.seconds) == ([[0], [1]], 5.5)
-    packed = segment_clusters(dag, schedule, Platform.of(2), 0.5, {1: [(0, 4.0)]})
+    packed = segment_clusters(dag, schedule, 2, 0.5, {1: [(0, 4.0)]})
     assert (packed.blocks, packed.seconds) == ([[0, 1]], 2.5)
 
 
@@ -60,7 +60,7 @@ def test_blocks_are_in_an_order_in_which_they_can_be_submitted(data):
     dag = dag_of(seconds, [a for a, _ in edges], [b for _, b in edges], [0.7] * len(edges))
     workers = data.draw(st.integers(1, 4))
     last = count - 1 if data.draw(st.booleans()) else -1
-    packed = segment_clusters(dag, spread_out(dag, workers), Platform.of(workers), 0.3, None, last)
+    packed = segment_clusters(dag, spread_out(dag, workers), workers, 0.3, None, last)
     flat = [node for block in packed.blocks for node in block]
     place = {node: position for position, node in enumerate(flat)}
     assert sorted(flat) == list(range(count))

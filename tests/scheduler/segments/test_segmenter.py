@@ -3,14 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.priced_graph import node_edges, price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
 from raygrad.scheduler.segments.segmenter import segment_graph
 
 COSTS = Costs()
 
 
 def cut_graph(graph, node_worker, costs=COSTS, residency=None):
-    priced = price_graph(graph, costs)
+    priced = PricedGraph(graph, costs)
     residency = [-1] * len(graph.externals) if residency is None else residency
     return segment_graph(priced, node_edges(priced), node_worker, residency, costs)
 
@@ -21,7 +21,7 @@ def check_order(graph, node_worker, blocks):
     assert sorted(order) == list(range(len(graph.nodes)))
     assert all(block.nodes for block in blocks)
     assert all(node_worker[index] == block.worker for block in blocks for index in block.nodes)
-    maker = price_graph(graph, COSTS).maker
+    maker = PricedGraph(graph, COSTS).maker
     position = {index: place for place, index in enumerate(order)}
     for index, node in enumerate(graph.nodes):
         for value in node.inputs:
@@ -62,7 +62,7 @@ def test_h6_any_assignment_of_any_graph_gives_blocks_with_an_acyclic_quotient(gr
 def test_one_worker_runs_everything_as_one_block_without_looking_at_edges(builder):
     build = builder()
     build.op("f", build.op("f", 0))
-    made = segment_graph(price_graph(build.graph(), COSTS), None, [0, 0], [-1], COSTS)
+    made = segment_graph(PricedGraph(build.graph(), COSTS), None, [0, 0], [-1], COSTS)
     assert [(block.worker, block.nodes) for block in made.blocks] == [(0, [0, 1])]
 
 
@@ -115,7 +115,7 @@ def test_many_awaited_nodes_share_cuts(builder):
         node_worker += [0, 1]
     blocks = cut_graph(build.graph(), node_worker).blocks
     mine = [block for block in blocks if block.worker == 0]
-    work = 500 * price_graph(build.graph(), COSTS).seconds[0]
+    work = 500 * PricedGraph(build.graph(), COSTS).seconds[0]
     assert 2 <= len(mine) <= 1 + work / COSTS.call_seconds
 
 

@@ -5,7 +5,7 @@ import pytest
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.costs import Costs, LinkCost
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import make_plan
 from raygrad.scheduler.segments.timetable import predict_seconds, segment_loads
 
@@ -50,7 +50,7 @@ def seconds_of(graph, costs, cluster=None):
     residency = (-1,) * len(graph.externals)
     plan = make_plan(graph, residency, costs, cluster, 0, b"").plan
     assert plan.predicted_seconds == predict_seconds(
-        plan.segments, segment_loads(plan.segments, price_graph(graph, costs)), residency, costs, cluster
+        plan.segments, segment_loads(plan.segments, PricedGraph(graph, costs)), residency, costs, cluster
     )
     return plan.predicted_seconds
 

@@ -1,7 +1,7 @@
 from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Export, InStore, OnWorker
-from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.segments.segmenter import Block
 from raygrad.scheduler.segments.transfers import cotangent_bounds, plan_transfers
 
@@ -12,7 +12,7 @@ def crossing(graph, blocks, residency=None, *, saved_stays=False, limited=()):
     residency = [-1] * len(graph.externals) if residency is None else residency
     made = [Block(worker, nodes) for worker, nodes in blocks]
     return plan_transfers(
-        price_graph(graph, Costs()), made, residency, saved_stays=saved_stays, limited=frozenset(limited)
+        PricedGraph(graph, Costs()), made, residency, saved_stays=saved_stays, limited=frozenset(limited)
     )
 
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, OnWorker
 from raygrad.scheduler.planning.planner import make_plan
@@ -19,6 +18,8 @@ from raygrad.scheduler.simulation.scenario import (
     virtual_submission,
 )
 from raygrad.scheduler.simulation.simulate import simulate, what_if
+
+from ..machine.invariants import check_invariants
 
 COSTS = Costs()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import raygrad as rg
@@ -37,3 +38,12 @@ def test_objects_are_counted_once(monkeypatch: pytest.MonkeyPatch):
     CapturedState([[shared] * 100])
     with pytest.raises(SessionError, match="more than 10 objects"):
         CapturedState([[[0] for _ in range(20)]])
+
+
+def test_objects_in_an_array_are_looked_into():
+    inside = {"rate": 1.0}
+    objects = np.array([inside, None], dtype=object)
+    state = CapturedState([lambda: objects[0]["rate"]])
+    assert state.holds()
+    inside["rate"] = 2.0
+    assert not state.holds()

@@ -153,3 +153,13 @@ def test_arrays_are_guarded_by_shape_dtype_and_elements_generators_by_state_tens
     assert guard.holds()
     tensor.requires_grad = True
     assert not guard.holds()
+
+
+def test_arrays_of_objects_are_guarded_by_the_objects():
+    objects: Any = np.array([[1.5, "a"], [None, len]], dtype=object)
+    guard = guarded(lambda guard: guard.array(objects))
+    assert guard.holds()
+    objects[0, 0] = 1.5
+    assert guard.holds()
+    objects[0, 0] = 2.5
+    assert not guard.holds()

@@ -11,7 +11,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.nodes.captured_leaves import LEAF
 from raygrad.errors import NotShippable
-from raygrad.workers.code.nested_tensors import Embedding, extract_tensors, holds_tensors, opened, tensors_of
+from raygrad.workers.code.nested_tensors import Embedding, extract_tensors, holds_tensors, nested_tensors_of, opened
 
 
 class Layer:
@@ -47,7 +47,7 @@ def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
     given = rg.tensor([1.0, 2.0], dtype=rg.float64)
     embedding = pickle.loads(pickle.dumps(Embedding(data, ((1, 2), (-1, 2)))))
     assert embedding.own == 1
-    tensors = tensors_of([embedding, embedding], [0, 1], [np.ones(2), np.zeros(2)])
+    tensors = nested_tensors_of([embedding, embedding], [0, 1], [np.ones(2), np.zeros(2)])
     args, named, inside = opened((None, given, embedding), {"copy": embedding}, tensors)
     assert args[2]["same"].weight is given
     assert args[2]["again"][0] is given
@@ -61,7 +61,7 @@ def test_one_value_is_one_tensor_wherever_it_is_held() -> None:
     data, _, _ = extract_tensors([leaf()])
     one, other = [Embedding(data, ((-1, 2),)) for _ in range(2)]
     assert one.kinds == [LEAF]
-    tensors = tensors_of([one, other], [3, 3], [None, None, None, np.ones(2)])
+    tensors = nested_tensors_of([one, other], [3, 3], [None, None, None, np.ones(2)])
     assert tensors[0] is tensors[1]
     (first, second), _, _ = opened((one, other), {}, tensors)
     assert first[0] is second[0]

@@ -207,7 +207,7 @@ def test_outputs_of_a_function_not_seen_before_are_kept_and_read(session: Any, g
     context = g.call(session.learn(AddOne), 0, pin=last(session), open_ended=True)
     run = session.submit(g.graph(open_ended=True), np.zeros(4))
     session.wait(run)
-    assert session.log.records[0].learned
+    assert session.log.records[0].observations
     assert session.driver.read(run, context + 1).tolist() == [1.0] * 4
     h = graphs()
     out = h.mul(0, 0)

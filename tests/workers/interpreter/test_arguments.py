@@ -112,3 +112,10 @@ def test_the_values_before_are_told_of_views_too() -> None:
     assert values[1].tolist() == [1.0, 4.0]
     assert values[2:] == [2.0, None]
     assert compile_originals((0,), ())(slots)[0] is slots[0]
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_an_argument_that_is_given_twice_may_be_changed_in_either_place(position: int) -> None:
+    made = compile_arguments((0, 0), (0, 0), (), frozenset({position}))([matrix()])
+    assert made[0] is made[1]
+    made[position].add_(1.0)

@@ -109,4 +109,4 @@ def test_the_context_that_backward_is_given_is_its_own() -> None:
     assert record.failure is None, record.failure
     assert values[5].tolist() == [1.0, 1.0]
     assert values[7].tolist() == [2.0, 2.0]
-    assert [entry.index for entry in record.learned] == [0, 1, 2]  # each changed it, and says so
+    assert [entry.index for entry in record.observations] == [0, 1, 2]  # each changed it, and says so

@@ -44,7 +44,7 @@ def test_a_step_moves_what_it_lists_and_nothing_else(gpus: StandIn, options: dic
     with rg.Session(**options) as session:
         Square.apply(rg.ones(3, device="cuda:0")).sum().tolist()  # the first run of a Function compares its arguments
         Square.apply(rg.ones(3, device="cuda:0", requires_grad=True)).sum().backward()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         gpus.forget_transfers()
         with session.deferred():
             loss = (Square.apply(x.to("cuda:0") * 2.0).exp() * 0.1).sum().cpu()
@@ -58,7 +58,7 @@ def test_a_step_moves_what_it_lists_and_nothing_else(gpus: StandIn, options: dic
         ]  # fmt: skip
         assert moved(gpus) == (2, 2, 0)
         assert "Transfers between devices" in str(explained)
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
 
 
 def test_values_go_from_a_device_to_another_by_a_node(gpus: StandIn) -> None:
@@ -70,7 +70,7 @@ def test_values_go_from_a_device_to_another_by_a_node(gpus: StandIn) -> None:
         assert (str(y.device), str(x.grad.device)) == ("cuda:1", "cuda:0")
         assert session.last_run is not None
         assert {segment.worker for segment in session.last_run.plan.segments} == {0, 1}
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert moved(gpus) == (1, 0, 2)
         assert x.grad.tolist() == [6.0, 6.0]
 
@@ -96,7 +96,7 @@ def test_in_a_strict_session_a_tensor_of_a_device_is_sent_and_listed(gpus: Stand
         listed = session.explain(y).plan.transfers
         assert [(one.worker, one.source, one.target) for one in listed] == [(-1, "cuda:1", "cpu"), (1, "cpu", "cuda:1")]
         session.run(y)
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
         assert moved(gpus) == (1, 1, 0)
     assert (str(y.device), y.tolist()) == ("cuda:1", [2.0, 4.0])
 
@@ -160,7 +160,7 @@ def test_what_is_emitted_is_of_the_host(gpus: StandIn) -> None:
         session.on("value", seen.append)
         rg.emit("value", rg.ones(2, device="cuda") * 3.0)
         session.run()
-        session._wait_for_everything()
+        session._waiter.wait_for_everything()
     assert [one.tolist() for one in seen] == [[3.0, 3.0]]
 
 

@@ -48,7 +48,7 @@ def test_a_function_and_its_vjp_share_a_live_context() -> None:
     assert record.failure is None
     assert values[3].tolist() == [5.0, 10.0]
     assert values[5].tolist() == [5.0, 10.0]
-    learned, changes = record.learned
+    learned, changes = record.observations
     assert changes.outputs == ((CONDUCT, READS),)
     assert learned.saved_inputs == (0,)
     assert learned.outputs[0][0] == "array"
@@ -62,7 +62,7 @@ def test_h3_an_open_ended_function_reports_and_pins_its_outputs() -> None:
     assert host.fetch(1, 3).tolist() == [5.0, 10.0]
     assert dict(record.results)[3].tolist() == [5.0, 10.0]
     facts = {"tuple": 0, "saves": 1, "attributes": 1, "bound": 0, "unchecked": (), "holds": (1, ()), "bumps": ()}
-    assert dict(record.learned[0].outputs[1:]) == facts
+    assert dict(record.observations[0].outputs[1:]) == facts
 
 
 def test_arrays_given_to_user_code_are_read_only() -> None:

@@ -17,23 +17,23 @@ from raygrad.workers.interpreter.leaf_gradients import (
     HELD,
     HOME,
     REFUSED,
-    Leaves,
+    BorrowedLeaves,
     refused,
 )
 
 from ...graph_nodes import function_vjp_node, hook_node
 
 
-def leaves(entries: Any, fate: int, sources: tuple[int, ...], outputs: tuple[int, ...] = ()) -> Leaves:
+def leaves(entries: Any, fate: int, sources: tuple[int, ...], outputs: tuple[int, ...] = ()) -> BorrowedLeaves:
     """Those of a hook."""
     node = hook_node("@", (0, *sources), (), leaves=LeafGrads(entries, fate))
-    found = Leaves.of(node, (5, *outputs))
+    found = BorrowedLeaves.of(node, (5, *outputs))
     assert found is not None
     return found
 
 
 def test_a_step_without_them_has_none() -> None:
-    assert Leaves.of(function_vjp_node("@", (), ()), ()) is None
+    assert BorrowedLeaves.of(function_vjp_node("@", (), ()), ()) is None
 
 
 def test_a_leaf_comes_with_its_gradient_and_what_is_added_goes_home() -> None:

@@ -17,6 +17,11 @@ from ...graph_nodes import function_vjp_node, op_node
 NODE = op_node("add", (0, 0), (0,))
 
 
+def step_ran(account: MemoryAccount, ran: Step, slots: list[Any]) -> None:
+    account.step_made(ran, slots)
+    account.step_freed(ran, slots)
+
+
 def step(*outputs: int, frees: tuple[int, ...] = ()) -> Step:
     return Step(0, NODE, outputs, frees)
 
@@ -37,10 +42,10 @@ def test_what_a_step_made_and_what_it_was_the_last_to_read_are_held_at_once() ->
     slots: list[Any] = [np.zeros(10), None, None, None]
     account = MemoryAccount([], slots)
     slots[1] = np.zeros(30)
-    account.step_ran(step(1, frees=(0,)), slots)
+    step_ran(account, step(1, frees=(0,)), slots)
     assert (account.held["cpu"], account.peaks["cpu"]) == (240, 320)
     slots[2] = np.zeros(5)
-    account.step_ran(step(2, frees=(1, 2)), slots)
+    step_ran(account, step(2, frees=(1, 2)), slots)
     assert (account.held["cpu"], account.peaks["cpu"]) == (0, 320)
 
 
@@ -48,7 +53,7 @@ def test_what_nobody_reads_is_there_for_a_moment() -> None:
     slots: list[Any] = [np.zeros(10), None]
     account = MemoryAccount([], slots)
     slots[-1] = np.zeros(20)
-    account.step_ran(step(-1), slots)
+    step_ran(account, step(-1), slots)
     assert (account.held["cpu"], account.peaks["cpu"]) == (80, 240)
 
 
@@ -56,8 +61,8 @@ def test_what_an_open_ended_step_adds_counts_and_what_has_no_bytes_does_not() ->
     slots: list[Any] = [np.zeros(10), None, "a"]
     account = MemoryAccount([], slots)
     slots += [np.zeros(20), None]
-    account.step_ran(step(), slots)
-    account.step_ran(step(), slots)
+    step_ran(account, step(), slots)
+    step_ran(account, step(), slots)
     assert (account.held["cpu"], account.peaks["cpu"]) == (240, 240)
 
 
@@ -80,7 +85,7 @@ def test_what_a_call_brings_is_there_until_it_ends() -> None:
     account.add_inputs([array], slots)
     assert account.additional([array, np.zeros(1)]) == {"cpu": 8}
     assert account.inputs == {id(array)}
-    account.step_ran(step(frees=(0,)), slots)
+    step_ran(account, step(frees=(0,)), slots)
     assert (account.held["cpu"], account.peaks["cpu"]) == (80, 80)
 
 
@@ -109,7 +114,7 @@ def test_a_context_that_holds_something_else_when_it_was_read_is_weighed_anew() 
     account = MemoryAccount([], [one, None])
     one._live.__dict__.update(a=np.zeros(5))
     node = function_vjp_node("@f", (0, -1), ())
-    account.step_ran(Step(0, node, (), ()), [one, None])
+    step_ran(account, Step(0, node, (), ()), [one, None])
     assert (account.held["cpu"], account.peaks["cpu"]) == (40, 80)
 
 

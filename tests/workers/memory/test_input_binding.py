@@ -31,7 +31,7 @@ def binding(objects: list[Any], pins: NamedValues) -> tuple[InputBinding, list[A
 def pinned(**last: Any) -> NamedValues:
     named = NamedValues()
     for name, value in ((1, 7), np.ones(1)), ((2, 8), np.ones(2)), ((2, 9), HOST.values.spill(np.ones(3))):
-        named.put(name, last.get("last", value) if name == (2, 9) else value)
+        named[name] = last.get("last", value) if name == (2, 9) else value
     return named
 
 

@@ -57,7 +57,7 @@ class Worker:
         self.slots: list[Any] = [None if n < brought else one for n, one in enumerate(values)]
         self.named = NamedValues()
         for n in range(pinned):
-            self.named.put((1, n), np.zeros(ITEMS))
+            self.named[1, n] = np.zeros(ITEMS)
         self.account = MemoryAccount(self.named.held(), self.slots)
         self.unseen = UnseenFunctions()
         self.stuck: set[int] = set()

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.memory.named_values import NamedValues
-from raygrad.workers.values.packed_values import POISON
-from raygrad.workers.values.placeholders import GONE
+from raygrad.workers.memory.named_values import NO_NAME, NamedValues
 
 
 def holding(**values: Any) -> NamedValues:
     named = NamedValues()
     for number, value in enumerate(values.values()):
-        named.put((1, number), value)
+        named[1, number] = value
     return named
 
 
@@ -25,15 +23,9 @@ def test_a_name_holds_a_value_until_it_is_released() -> None:
     assert (named[1, 0], named.get((1, 1)), len(named), (1, 1) in named) == ("a", "b", 2, True)
     assert named.take((1, 0)) == "a"
     named.release([(1, 0), (1, 1), (7, 7)])
-    assert (len(named), named.get((1, 1)), named.get(None)) == (0, GONE, GONE)
+    assert (len(named), named.get(NO_NAME)) == (0, None)
     with pytest.raises(KeyError):
         named[1, 1]
-
-
-def test_values_that_will_not_be_made_are_poison() -> None:
-    named = holding(a="a")
-    named.poison([(1, 0), (1, 5)])
-    assert named.held() == [POISON, POISON]
 
 
 def test_locations_are_told_the_oldest_first() -> None:
@@ -63,7 +55,7 @@ def test_names_are_released_while_others_look_at_them() -> None:
             errors.append(error)
 
     for number in range(20_000):
-        named.put((1, number), number)
+        named[1, number] = number
     thread = threading.Thread(target=release)
     thread.start()
     while thread.is_alive():

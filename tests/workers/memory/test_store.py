@@ -19,7 +19,6 @@ from raygrad.proto.ir.nodes import Spill
 from raygrad.proto.ir.program import Call, Pinned, Program, Step
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.workers.memory.accounting import shares_of
-from raygrad.workers.memory.eviction import EvictionReason
 from raygrad.workers.memory.store import ValueStore
 from raygrad.workers.values.contexts import Context
 from raygrad.workers.values.packed_values import POISON, pack_all
@@ -56,12 +55,11 @@ class Calls:
     def states(self, *names: int) -> list[ValueState]:
         return [self.store.state((1, name)) for name in names]
 
-    def reasons(self) -> list[EvictionReason]:
-        return [one.reason for one in self.store.evictions]
-
     def open(self, program: Program, *externals: Any, limit: int | None = None, headroom: int = -1) -> Any:
         """Open a call, and bind its inputs."""
-        limits: dict[str, Any] = {} if limit is None else {"beside": (("cpu", headroom),), "limits": (("cpu", limit),)}
+        limits: dict[str, Any] = (
+            {} if limit is None else {"headroom": (("cpu", headroom),), "limits": (("cpu", limit),)}
+        )
         call = Call(2, 0, 0, b"", externals, **limits)
         steps = [(self.running(number, step), step.frees) for number, step in enumerate(program.steps)]
         values = self.store.open_call(call, program, steps, [], lambda: self.position)
@@ -112,19 +110,14 @@ def test_a_value_is_put_read_and_released(calls: Calls) -> None:
             read((1, 0))
 
 
-def test_headroom_and_limits_spill_and_the_log_says_why(calls: Calls) -> None:
+def test_headroom_and_limits_spill_the_oldest_values(calls: Calls) -> None:
     calls.put(0, 1, 2, 3)
     values = calls.open(program(op(0, 4)), Pinned(1, 0), limit=3 * ARRAY, headroom=2 * ARRAY)
     assert calls.states(0, 1, 2, 3) == [IN_MEMORY, SPILLED, IN_MEMORY, IN_MEMORY]
-    assert calls.reasons() == [EvictionReason.HEADROOM]
     calls.step(values, 0)
     assert calls.states(0, 1, 2, 3) == [IN_MEMORY, SPILLED, SPILLED, SPILLED], "and an eighth of the limit besides"
-    assert calls.reasons() == [EvictionReason.HEADROOM, EvictionReason.LIMIT, EvictionReason.LIMIT]
     assert values.account.peaks == {"cpu": 3 * ARRAY}
-    assert {one.sizes for one in calls.store.evictions} == {(("cpu", ARRAY),)}
-    calls.store.close_call()
-    calls.open(program(op(0, 4)), Pinned(1, 0))
-    assert calls.reasons() == [], "of the latest call alone"
+    assert calls.store.file.used == 3 * ARRAY
 
 
 def test_what_a_step_reads_is_never_evicted_for_it(calls: Calls) -> None:
@@ -142,11 +135,11 @@ def test_reserve_evicts_until_the_bytes_fit_and_no_more(calls: Calls) -> None:
     calls.put(0, 1, 2, 3)
     values = calls.open(program(op(0, 4)), Pinned(1, 0), limit=8 * ARRAY)
     calls.store.reserve(4 * ARRAY, "cpu")
-    assert not calls.store.evictions
+    assert calls.states(0, 1, 2, 3) == [IN_MEMORY] * 4
     calls.store.reserve(5 * ARRAY, "cpu")
     assert values.account.held["cpu"] == 2 * ARRAY
     calls.store.reserve(10**9, "cuda:0")
-    assert len(calls.store.evictions) == 2, "a memory without a limit"
+    assert calls.states(0, 1, 2, 3) == [IN_MEMORY, SPILLED, SPILLED, IN_MEMORY], "a memory without a limit"
     calls.store.reserve(10**9, "cpu")
     assert calls.states(0) == [IN_MEMORY], "the step at hand reads it"
     assert calls.store.evictable("cpu", 0, ()) == 0
@@ -164,7 +157,7 @@ def test_a_failed_write_leaves_the_value_in_memory_and_the_next_takes_it(
         patch.setattr("tempfile.tempdir", "/nowhere")
         with pytest.raises(ExecutionError, match="could not be spilled to '/nowhere'"):
             calls.store.reserve(ARRAY, "cpu")
-    assert (calls.states(0, 1), calls.store.evictions) == ([IN_MEMORY] * 2, [])
+    assert (calls.states(0, 1), calls.store.file.used) == ([IN_MEMORY] * 2, 0)
     assert values.account.held == {"cpu": 2 * ARRAY}
     calls.store.close_call()
     calls.open(program(op(0, 4)), Pinned(1, 0), limit=2 * ARRAY)
@@ -215,7 +208,7 @@ def test_the_plan_spills_a_value_once_under_all_that_holds_it(calls: Calls) -> N
     region = calls.store.spill_slot(values.slots, 0)
     assert calls.store.spill_slot(values.slots, 0) is region
     assert (calls.states(0), calls.store.file.used) == ([SPILLED], ARRAY)
-    assert (calls.reasons(), values.account.held) == ([EvictionReason.PLAN], {"cpu": 0})
+    assert values.account.held == {"cpu": 0}
     assert type(values.slots[0]) is SpilledValue
     assert calls.store.load(region).tolist() == [0.0] * ITEMS
 
@@ -238,7 +231,6 @@ def test_a_dropped_value_is_made_again_as_often_as_it_was_dropped(
         assert state_of(values.slots[1]) is IN_MEMORY
     assert calls.ran == [0, 1, 0, 2, 3, 0, 4]
     assert (values.slots[5] == 3.0).all()
-    assert {(one.state, one.reason) for one in calls.store.evictions} == {(RECIPE, EvictionReason.DEVICE_FULL)}
 
 
 def test_a_full_device_that_nothing_can_leave_is_the_disks_error(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,15 +255,14 @@ def test_between_calls_named_values_leave_a_full_device_half_of_them_at_a_time(c
     assert calls.states(1) == [SPILLED], "what is read from outside stays where it is"
 
 
-def test_what_backward_left_is_spilled_where_memory_is_limited_and_the_log_says_so(calls: Calls) -> None:
+def test_what_backward_left_is_spilled_where_memory_is_limited_and_it_is_large(calls: Calls) -> None:
     calls.open(program(op(0, 4)), np.zeros(1), limit=10**9)
     context = context_of((20_000,), own=2.0)
     assert calls.store.spill_left(context) is context
-    assert calls.reasons() == [EvictionReason.BACKWARD_ENDED]
     assert calls.store.file.used == 160_000
     small = context_of((20,), own=2.0)
     calls.store.spill_left(small)
-    assert len(calls.store.evictions) == 1
+    assert calls.store.file.used == 160_000
 
 
 def test_what_a_step_spills_that_is_on_disk_stays_there(calls: Calls) -> None:
@@ -350,7 +341,7 @@ def test_a_context_with_tensors_that_backward_has_to_meet_stays_in_memory(calls:
     context = context_of((20_000,), own=2.0)
     context.live(Keeps)._given = {0: rg.ones(1)}
     calls.store.spill_left(context)
-    assert (calls.store.file.used, calls.store.evictions) == (0, [])
+    assert calls.store.file.used == 0
 
 
 def test_a_context_that_is_loaded_holds_on_its_device_what_it_held_there() -> None:

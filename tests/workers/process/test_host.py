@@ -174,7 +174,7 @@ def test_a_record_says_what_values_held_if_its_call_asks(host: WorkerHost) -> No
     program = doubling(pins=((1, 9),))
     host.load(b"key", program)
     peaks = [
-        host.run(Call(run, 0, 0, b"key", (np.ones(100),), beside=ANY if run != 2 else ()), [])[0].peaks
+        host.run(Call(run, 0, 0, b"key", (np.ones(100),), headroom=ANY if run != 2 else ()), [])[0].peaks
         for run in (1, 2, 3)
     ]
     assert peaks == [(("cpu", 1600),), (), (("cpu", 3200),)], "what other runs pinned counts, too"
@@ -196,7 +196,7 @@ def test_what_a_program_spills_of_an_earlier_run_is_on_disk_under_its_name(host:
     host.values.put((1, 7), array)
     host.load(b"key", spilling("spill", LOAD, pins=((2, 9),)))
     for run in (2, 3):
-        record, _ = host.run(Call(run, 0, 0, b"key", (Pinned(1, 7),), beside=ANY), [])
+        record, _ = host.run(Call(run, 0, 0, b"key", (Pinned(1, 7),), headroom=ANY), [])
         assert record.status == "done"
         assert host.values.state((1, 7)) is SPILLED
         assert host.values.file.used == 800, "it is written once"
@@ -215,7 +215,7 @@ def test_what_a_program_reads_and_waits_on_disk_is_brought_once_others_have_made
     program = spilling("spill", negate, slots=4, externals=((0, 0), (1, 3)), results=((2, 9),))
     host.load(b"key", program)
     host.values.put((1, 8), host.values.spill(host.fetch(1, 8)))
-    record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 7), Pinned(1, 8)), beside=ANY), [])
+    record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 7), Pinned(1, 8)), headroom=ANY), [])
     assert record.results[0][1].tolist() == [-8.0] * 100
     assert host.values.state((1, 7)) is SPILLED
     assert host.fetch(1, 8).tolist() == [8.0] * 100
@@ -226,7 +226,7 @@ def test_values_of_other_runs_make_way_for_a_call_as_far_as_it_says(host: Worker
     for value in range(4):
         host.values.put((1, value), np.full(100, float(value)))
     host.load(b"key", doubling(results=((1, 9),)))
-    record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 0),), beside=(("cpu", 1000),)), [])
+    record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 0),), headroom=(("cpu", 1000),)), [])
     assert record.results[0][1].tolist() == [0.0] * 100
     assert [host.values.state((1, value)) is SPILLED for value in range(4)] == [False, True, True, False]
     assert [host.fetch(1, value)[0] for value in range(4)] == [0.0, 1.0, 2.0, 3.0]
@@ -237,7 +237,7 @@ def test_what_cannot_be_written_makes_no_way(host: WorkerHost) -> None:
     made.live(Keeps).__dict__["held"] = lambda: made
     host.values.put((1, 0), made)
     host.load(b"key", doubling())
-    host.run(Call(2, 0, 0, b"key", (np.ones(3),), beside=(("cpu", 0),)), [])
+    host.run(Call(2, 0, 0, b"key", (np.ones(3),), headroom=(("cpu", 0),)), [])
     assert host.fetch(1, 0) is made
 
 
@@ -245,7 +245,7 @@ def test_what_a_program_keeps_and_spills_is_kept_on_disk_and_leaves_as_it_was(ho
     program = spilling("neg", Step(5, plain_node(Spill, (1,), (0,)), (2,), ()))
     program = program._replace(pins=((1, 9),), results=((1, 9),), exports=((1,),))
     host.load(b"key", program)
-    record, exports = host.run(Call(1, 0, 0, b"key", (np.ones(100),), beside=ANY), [])
+    record, exports = host.run(Call(1, 0, 0, b"key", (np.ones(100),), headroom=ANY), [])
     assert record.results == ()
     assert host.values.state((1, 9)) is SPILLED
     assert host.brought(exports)[0][0].tolist() == [-1.0] * 100
@@ -256,7 +256,7 @@ def test_what_a_program_keeps_and_spills_is_kept_on_disk_and_leaves_as_it_was(ho
     assert host.fetch(1, 9).tolist() == [-1.0] * 100
 
 
-LIMITED: dict[str, Any] = {"beside": (("cpu", 0),), "limits": (("cpu", 3000),)}
+LIMITED: dict[str, Any] = {"headroom": (("cpu", 0),), "limits": (("cpu", 3000),)}
 """A call that leaves no memory to what other runs pinned."""
 
 
@@ -325,7 +325,7 @@ def test_names_of_one_value_leave_and_return_one_by_one(host: WorkerHost) -> Non
     host.load(b"key", doubling(results=((1, 9),)))
     host.run(Call(2, 0, 0, b"key", (np.ones(3),), **LIMITED), [])
     assert host.values.file.used == 800, "written once for both"
-    record, _ = host.run(Call(3, 0, 0, b"key", (Pinned(1, 0),), beside=ANY), [])
+    record, _ = host.run(Call(3, 0, 0, b"key", (Pinned(1, 0),), headroom=ANY), [])
     assert record.results[0][1].tolist() == (2 * np.arange(100.0)).tolist()
     host.unpin([Pinned(1, 0)])
     assert host.values.file.used == 800, "the other is there still"
@@ -334,8 +334,8 @@ def test_names_of_one_value_leave_and_return_one_by_one(host: WorkerHost) -> Non
 
 def test_what_backward_left_goes_to_disk_only_where_memory_is_limited_and_it_holds_much(host: WorkerHost) -> None:
     host.load(b"key", doubling())
-    for beside, shape, used in (((), (20_000,), 0), (ANY, (20_000,), 160_000), (ANY, (20,), 0)):
-        host.run(Call(2, 0, 0, b"key", (np.ones(3),), beside=beside), [])
+    for headroom, shape, used in (((), (20_000,), 0), (ANY, (20_000,), 160_000), (ANY, (20,), 0)):
+        host.run(Call(2, 0, 0, b"key", (np.ones(3),), headroom=headroom), [])
         context = context_of(shape, own=2.0)
         packed: Any = context.packed()
         before = pickle.dumps([packed["saved"], packed["attributes"]])

@@ -201,3 +201,12 @@ def test_a_context_that_came_packed_settles_on_its_devices() -> None:
         assert device.transfers.to_device == 0
         context.settle()
         assert context.live(Placed) is there
+
+
+def test_a_context_of_another_version_of_its_class_serves_the_class_that_is_there_now() -> None:
+    class Newer(Closed):
+        pass
+
+    context = Context(forward(Closed, rg.ones(2))[0])
+    assert context.live(Closed)._function is Closed
+    assert context.live(Newer)._function is Newer

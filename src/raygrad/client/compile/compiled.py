@@ -10,7 +10,7 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from raygrad.autograd.core import dtypes
 from raygrad.autograd.core.modes import state
@@ -28,13 +28,10 @@ from .tracing import Trace
 
 if TYPE_CHECKING:
     from raygrad.workers.code.captured_state import CapturedState
-    from raygrad.workers.executors.calls import GraphSubmission
+    from raygrad.workers.code.shipping import Shipped
 
-    from ..functions.observations import Observations
-    from ..functions.user_code import UserCode
-    from ..recording.record_inputs import InputRecorder
-    from ..recording.records import NodeRecord
-    from ..recording.source_locations import Site
+    from ..session.execution import SessionExecution
+    from ..session.recorder import SessionRecorder
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,53 +46,13 @@ WARN_AFTER: Final = 16
 """Consecutive calls that were recorded, after which the user is warned that compiling does not help."""
 
 
-class TracedRecorder(Protocol):
-    """The session's recorder, which a compiled function makes the ambient one while it is recorded."""
-
-    inputs: InputRecorder
-    code: UserCode
-    observed: Observations
-
-
-class ReplayExecution(Protocol):
-    """A session's way to run what was recorded, and replays."""
-
-    @property
-    def sync(self) -> bool:
-        """Whether each call waits for its run."""
-        ...
-
-    def submit(self) -> None:
-        """Submit the records that are needed."""
-
-    def next_run(self) -> int:
-        """Process what has arrived, and return the number of the next run."""
-        ...
-
-    def send(
-        self,
-        submission: GraphSubmission,
-        sites: list[Site | None],
-        learns: dict[int, NodeRecord],
-        stories: dict[int, str],
-    ) -> None:
-        """Send a submission, with the writes to variables since the last one."""
-
-    def hold(self, record: NodeRecord) -> None:
-        """Remember a submitted record whose values may have to be fetched when the session is closed."""
-
-    def wait_for_everything(self) -> None:
-        """Wait for every run."""
-
-
-class _Recording:
+class _Recording(NamedTuple):
     """A call that can be replayed, and what has to hold for that."""
 
-    def __init__(self, replay: Replay, captured: CapturedState, trace: Trace, generation: int) -> None:
-        self.replay = replay
-        self.captured = captured
-        self.code = list(trace.code.values())
-        self.generation = generation
+    replay: Replay
+    captured: CapturedState
+    code: Sequence[Shipped]
+    generation: int
 
 
 class CompiledFunction(Generic[P, R]):
@@ -119,13 +76,13 @@ class CompiledFunction(Generic[P, R]):
         TypeError: an argument that cannot be told from others of its type, or a result that is no tensor.
     """
 
-    def __init__(self, recorder: TracedRecorder, execution: ReplayExecution, fn: Callable[P, R]) -> None:
+    def __init__(self, recorder: SessionRecorder, execution: SessionExecution, fn: Callable[P, R]) -> None:
         if not callable(fn):
             raise TypeError(f"compile takes a function, got {type(fn).__name__}")
         self.recorded = 0
         self.replayed = 0
         self.reason = ""
-        self._recorder: Any = recorder
+        self._recorder = recorder
         self._inputs = recorder.inputs
         self._log = recorder.inputs.log
         self._observed = recorder.observed
@@ -155,7 +112,8 @@ class CompiledFunction(Generic[P, R]):
             leaves, structure = flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             known = {id(tensor): self._inputs.leaf(tensor) for tensor in tensors}
-            key = (structure, log.pin, _modes(), tuple(_identities(leaves, known)))
+            modes = (here.grad, here.inference, here.saving, here.anomaly is not None, capture_modes())
+            key = (structure, log.pin, modes, dtypes.get_default_dtype(), tuple(_identities(leaves, known)))
             found = self._kinds.pop(key, None)
             if found is None:
                 found = []
@@ -270,7 +228,7 @@ class CompiledFunction(Generic[P, R]):
             self.reason = trace.interrupted
             trace.forget()
         else:
-            found.insert(0, _Recording(replay, captured, trace, generation))
+            found.insert(0, _Recording(replay, captured, list(trace.code.values()), generation))
             del found[MAX_RECORDINGS_PER_KIND:]
             replay.forget()
         del result, replay
@@ -286,19 +244,6 @@ class CompiledFunction(Generic[P, R]):
         return plain
 
 
-def _modes() -> Any:
-    """Return what of this thread's state decides what is recorded."""
-    here = state.here
-    return (
-        here.grad,
-        here.inference,
-        here.saving,
-        here.anomaly is not None,
-        capture_modes(),
-        dtypes.get_default_dtype(),
-    )
-
-
 def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
     """Return what tells arguments from others for which something else would be recorded.
 
@@ -309,11 +254,10 @@ def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
     found: list[Any] = []
     for position, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
-            hooks: list[Any] = []
-            for one in (leaf._hooks, leaf._after_accumulation):
-                hooks.extend(() if one is None else one.values())
+            several = [one for one in (leaf._hooks, leaf._after_accumulation) if one is not None]
+            hooks = tuple([hook for one in several for hook in one.values()])
             alias = first.setdefault(id(leaf), position)
-            found.append((known[id(leaf)].spec, leaf._requires_grad, leaf._grad is None, alias, tuple(hooks)))
+            found.append((known[id(leaf)].spec, leaf._requires_grad, leaf._grad is None, alias, hooks))
             continue
         kind = cast("type[Any]", type(leaf))
         try:

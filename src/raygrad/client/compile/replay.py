@@ -23,7 +23,7 @@ from raygrad.workers.executors.calls import External, GraphSubmission, KeptExter
 from ..recording.records import Constant, LeafRecord, NodeRecord
 from ..recording.variables import Write
 from ..submission.submission import build, needed_records
-from .tracing import Root, Trace, shares_memory, value_of
+from .tracing import RandomDraw, Root, Trace, key_of, shares_memory, value_of
 
 if TYPE_CHECKING:
     from ..functions.resource_requests import ResourceRequest
@@ -43,23 +43,17 @@ class _GraphOutput(NamedTuple):
     """A value that the graph makes."""
 
     maker: int
-    """Of `Replay._makers`."""
+    """The key of its record in `Replay._makers`."""
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     defined: bool | None
     assumed: bool
-
-
-class _RandomDraw(NamedTuple):
-    """The random numbers of draw `number`."""
-
-    number: int
 
 
 class _NewTensor(NamedTuple):
     """A new tensor around a value."""
 
     number: int
-    """Equal numbers are one tensor."""
+    """The id of the tensor that the call made: equal numbers are one tensor."""
     value: Any
 
 
@@ -114,56 +108,49 @@ class Replay:
         """
         self._trace = trace
         self._inputs = inputs
-        self._requests = requests
-        self._numbers: dict[int, int] = {}
-        """By id of a tensor that the call made, its number."""
-        self._records = list(inputs.log.records)
-        self._makers: list[NodeRecord] = []
-        self._maker_of: dict[int, int] = {}
+        self._makers: dict[int, NodeRecord] = {}
+        """By the id that each had in the call, the records that make its results and variables."""
         self._tensors: list[Tensor] = []
         self._written: list[Root] = []
         """The roots that are changed in place."""
         leaves, self._structure = flatten(result)
         self._check_apart(leaves)
-        self._results = [self._result(leaf) for leaf in leaves]
+        self._results = [None if leaf is None else self._named(leaf) for leaf in leaves]
         self._rebindings = [rebinding for write in writes if (rebinding := self._rebinding(write)) is not None]
         self._bumps = [
             (root, moved)
             for root in trace.roots.values()
             if root.initial is not None and (moved := root.initial.counter()[0] - root.version)
         ]
-        self._build()
-        self.used = [root for root in trace.roots.values() if root.spec is not None]
-        """The roots that are read."""
+        self._build(requests)
 
     # ---- made once --------------------------------------------------------------------------------------------------
 
-    def _build(self) -> None:
-        records, live = self._records, [record.live for record in self._records]
+    def _build(self, requests: Mapping[str, ResourceRequest]) -> None:
+        records = list(self._inputs.log.records)
+        live = [record.live for record in records]
         returned = self._wanted(self._results)
         wanted = self._wanted([one for rebinding in self._rebindings for one in (rebinding.value, rebinding.first)])
         unread: dict[int, int] = {}
-        for maker in self._makers:
+        for key, maker in self._makers.items():
             for index, entry in enumerate(maker.outputs):
-                if entry.bytes > MAX_INLINED_BYTES and not returned.get(id(maker), 0) >> index & 1:
-                    unread[id(maker)] = unread.get(id(maker), 0) | 1 << index
-            wanted[id(maker)] = wanted.get(id(maker), 0) | returned.get(id(maker), 0)
+                if entry.bytes > MAX_INLINED_BYTES and not returned.get(key, 0) >> index & 1:
+                    unread[key] = unread.get(key, 0) | 1 << index
+            wanted[key] = wanted.get(key, 0) | returned.get(key, 0)
         try:
             for record in records:
                 record.live = wanted.get(id(record), 0)
             needed = needed_records(records, next(_stamps))
-            built = build(-1, needed, self._requests if needed else {}, unread=unread)
+            built = build(-1, needed, requests if needed else {}, unread=unread)
         finally:
             for record, before in zip(records, live, strict=True):
                 record.live = before
         self._graph, self._encoded, self._key = built.submission.graph, built.submission.encoded, built.submission.key
-        self.nodes = len(needed)
         self.sites = [record.site for record in needed]
         self.stories = {index: record.story for index, record in enumerate(needed) if record.story}
         self.learns = {index: record for index, record in enumerate(needed) if record.learn is not None}
         self._sources = [self._source(source) for source in built.sources]
-        self._bases = [maker.base for maker in self._makers]
-        self._records = []
+        self._bases = {key: maker.base for key, maker in self._makers.items()}
 
     def _wanted(self, named: Sequence[Any]) -> dict[int, int]:
         """Return, by id of a record, a bit per output that is among the values named."""
@@ -171,36 +158,25 @@ class Replay:
         for what in named:
             output = what.value if type(what) is _NewTensor else what
             if type(output) is _GraphOutput:
-                maker = self._makers[output.maker]
-                wanted[id(maker)] = wanted.get(id(maker), 0) | 1 << output.index
+                wanted[output.maker] = wanted.get(output.maker, 0) | 1 << output.index
         return wanted
 
     def _source(self, source: Any) -> Any:
         """Return where an external comes from: a root, a draw, an array of user code, or `SuppliedExternal`."""
-        trace = self._trace
-        if isinstance(source, Constant):
-            draw = trace.drawn_constants.get(id(source))
-            if draw is not None:
-                return _RandomDraw(draw)
-            array = trace.arrays.get(id(source))
-            if array is not None:
-                return array
-            root = trace.values.get(id(source))
-            if root is None:
-                return SuppliedExternal(source.value)
-            root.spec = source.spec
-            return root
-        record, index = source
-        root = trace.values.get((id(record), index))
-        if root is None:
-            trace.interrupt(
-                f"it reads a value that was recorded before it (shape {record.outputs[index].shape}), by a way "
-                "that cannot be followed: pass the tensor as an argument, or let the function name it as a variable or "
-                "an attribute"
-            )
-            return SuppliedExternal(None)
-        root.spec = record.outputs[index]
-        return root
+        constant = isinstance(source, Constant)
+        origin = self._trace.origins.get(id(source) if constant else (id(source[0]), source[1]))
+        if type(origin) is Root:
+            origin.spec = source.spec if constant else source[0].outputs[source[1]]
+        if origin is not None:
+            return origin
+        if constant:
+            return SuppliedExternal(source.value)
+        self._trace.interrupt(
+            f"it reads a value that was recorded before it (shape {source[0].outputs[source[1]].shape}), by a way "
+            "that cannot be followed: pass the tensor as an argument, or let the function name it as a variable or "
+            "an attribute"
+        )
+        return SuppliedExternal(None)
 
     def _check_apart(self, leaves: Sequence[Tensor | None]) -> None:
         """Interrupt where a change of a result in place would reach another tensor: what is replayed has memory of its
@@ -216,43 +192,32 @@ class Replay:
                 trace.interrupt("a result shares memory with another one, or with a tensor that was there before")
             taken.add(owner)
 
-    def _result(self, leaf: Any) -> Any:
-        return None if leaf is None else self._named(leaf)
-
     def _named(self, tensor: Tensor) -> Any:
         """Return how a tensor is named: a root, or a new one around what the graph makes."""
         root = self._trace.roots.get(id(tensor))
         if root is not None:
             return root
         self._tensors.append(tensor)  # so that its id stays its own
-        return _NewTensor(self._numbers.setdefault(id(tensor), len(self._numbers)), self._value(value_of(tensor)))
+        return _NewTensor(id(tensor), self._value(value_of(tensor)))
 
     def _value(self, data: Any) -> Any:
         """Return how a value is named."""
         if type(data) is not Pending:
             return data
-        record = data.record
-        if type(record) is LeafRecord:
-            constant = record.constant
-            draw = self._trace.drawn_constants.get(id(constant))
-            if draw is not None:
-                return _RandomDraw(draw)
-            root = self._trace.values.get(id(constant))
-            return constant.value if root is None else root
-        record = cast(NodeRecord, record)
+        origin = self._trace.origins.get(key_of(data))
+        if type(origin) in (Root, RandomDraw):
+            return origin
+        if type(data.record) is LeafRecord:
+            return data.record.constant.value
+        record = cast(NodeRecord, data.record)
         if record.run >= 0:
-            root = self._trace.values.get((id(record), data.index))
-            if root is None:
-                self._trace.interrupt(
-                    "it returns or keeps a value that was made before the call, and that it does not reach by its "
-                    "arguments, variables or attributes"
-                )
-            return root
-        maker = self._maker_of.get(id(record))
-        if maker is None:
-            maker = self._maker_of[id(record)] = len(self._makers)
-            self._makers.append(record)
-        return _GraphOutput(maker, data.index, data.defined, data.assumed)
+            self._trace.interrupt(
+                "it returns or keeps a value that was made before the call, and that it does not reach by its "
+                "arguments, variables or attributes"
+            )
+            return None
+        self._makers[id(record)] = record
+        return _GraphOutput(id(record), data.index, data.defined, data.assumed)
 
     def _rebinding(self, write: Write) -> _VariableRebinding | None:
         rebinding, attribute, old, new = write
@@ -278,7 +243,8 @@ class Replay:
         """Let go of what only the call itself needed."""
         self._trace.forget()
         self._tensors.clear()
-        self._makers = [NodeRecord(self._inputs.log, m.work, (), m.outputs, m.site) for m in self._makers]
+        log = self._inputs.log
+        self._makers = {key: NodeRecord(log, m.work, (), m.outputs, m.site) for key, m in self._makers.items()}
 
     def leaves(self, args: Sequence[Tensor], known: dict[int, Pending]) -> Leaves | None:
         """Return what each root is in this call; None if roots are not as they were."""
@@ -291,9 +257,7 @@ class Replay:
                 return None
             if root.spec is not None:
                 assert tensor is not None
-                pending = known.get(id(tensor))
-                if pending is None:
-                    pending = self._inputs.leaf(tensor)
+                pending = known.get(id(tensor)) or self._inputs.leaf(tensor)
                 if pending.spec is not root.spec:
                     return None
                 found[root] = pending
@@ -321,7 +285,7 @@ class Replay:
                 externals.append(source)
             elif type(source) is Root:
                 externals.append(_external(leaves[source]))
-            elif type(source) is _RandomDraw:
+            elif type(source) is RandomDraw:
                 externals.append(SuppliedExternal(_fixed(draws[source.number])))
             else:
                 externals.append(SuppliedExternal(_fixed(source.copy(order="K"))))
@@ -331,11 +295,10 @@ class Replay:
         self, number: int, leaves: Leaves, args: Sequence[Tensor], draws: list[Any]
     ) -> tuple[list[NodeRecord], Any]:
         """Rebind the variables to outputs of run `number`; return the records of these, and the function's result."""
-        makers: list[NodeRecord] = []
-        for like, base in zip(self._makers, self._bases, strict=True):
-            made = NodeRecord(self._inputs.log, like.work, (), like.outputs, like.site)
-            made.run, made.base = number, base
-            makers.append(made)
+        makers: dict[int, NodeRecord] = {}
+        for key, like in self._makers.items():
+            made = makers[key] = NodeRecord(self._inputs.log, like.work, (), like.outputs, like.site)
+            made.run, made.base = number, self._bases[key]
         outputs: dict[tuple[int, int], Pending] = {}
         fresh: dict[int, Tensor] = {}
 
@@ -347,7 +310,7 @@ class Replay:
                 return outputs[place]
             if type(value) is Root:
                 return leaves[value]
-            return np.asarray(draws[value.number]) if type(value) is _RandomDraw else value
+            return np.asarray(draws[value.number]) if type(value) is RandomDraw else value
 
         def tensor(value: Any) -> Any:
             if type(value) is Root:
@@ -372,7 +335,7 @@ class Replay:
         for changed, by in moved:
             for _ in range(by if changed is not None else 0):
                 bump(cast(Tensor, changed).counter())
-        return makers, unflatten(self._structure, results)
+        return list(makers.values()), unflatten(self._structure, results)
 
 
 Leaves: TypeAlias = "dict[Root, Pending]"
@@ -382,9 +345,7 @@ def _is_same(value: Pending, tensor: Tensor | None, inputs: InputRecorder, known
     """Tell whether a tensor still has the value of another one."""
     if tensor is None:
         return False
-    other = known.get(id(tensor))
-    if other is None:
-        other = inputs.leaf(tensor)
+    other = known.get(id(tensor)) or inputs.leaf(tensor)
     one, two = value.record, other.record
     if type(one) is LeafRecord and type(two) is LeafRecord:
         return one.constant is two.constant

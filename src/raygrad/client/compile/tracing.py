@@ -10,7 +10,7 @@ call finds what to read instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -88,6 +88,12 @@ class Root:
         )
 
 
+class RandomDraw(NamedTuple):
+    """The random numbers of draw `number` of a call."""
+
+    number: int
+
+
 class Trace:
     """What happens in one call of a function that is to be compiled."""
 
@@ -95,14 +101,11 @@ class Trace:
         self.inputs = inputs
         self.roots: dict[int, Root] = {}
         """By id of the tensor."""
-        self.values: dict[Any, Root] = {}
-        """By what a record reads: (id of the earlier record, output), or the id of a constant."""
+        self.origins: dict[Any, Root | RandomDraw | np.ndarray[Any, Any]] = {}
+        """By what a record reads (see `key_of`), where the next call finds it: an array is one of user code, of which a
+        constant is a copy."""
         self.draws: list[Callable[[], Any]] = []
         """What draws random numbers, or seeds their generator, in program order."""
-        self.drawn_constants: dict[int, int] = {}
-        """By id of a constant, the draw that it came from."""
-        self.arrays: dict[int, np.ndarray[Any, Any]] = {}
-        """By id of a constant, the array of user code that it is a copy of."""
         self.others: list[tuple[Tensor, Any, int]] = []
         """Tensors that are no roots: made by the function, or reached in a hidden way; with their array and version."""
         self.code: dict[str, Shipped] = {}
@@ -141,7 +144,7 @@ class Trace:
         else:
             return
         self.kept.append(pending)
-        first = self.values.setdefault(_key(pending), root)
+        first: Any = self.origins.setdefault(key_of(pending), root)
         if first is not root:
             root.same_as = first
 
@@ -149,7 +152,7 @@ class Trace:
         """Let go of what only the call itself needed; values of earlier runs are not to be held."""
         for root in self.roots.values():
             root.initial = root.grad = None
-        for held in (self.values, self.drawn_constants, self.arrays, self.code, self.kept):
+        for held in (self.origins, self.code, self.kept):
             held.clear()
 
     def restore(self) -> None:
@@ -181,13 +184,13 @@ class Trace:
         if made is not None:
             pending = self.inputs.constant_array(made._data)
             made._data = pending
-            self.drawn_constants[_key(pending)] = len(self.draws)
+            self.origins[key_of(pending)] = RandomDraw(len(self.draws))
             self.kept.append(pending)
         self.draws.append(again)
 
     def copied(self, array: np.ndarray[Any, Any], pending: Pending) -> None:
         """An array that user code captures was copied."""
-        self.arrays[_key(pending)] = array
+        self.origins[key_of(pending)] = array
         self.kept.append(pending)
 
     def interrupt(self, why: str) -> None:
@@ -201,10 +204,8 @@ class Trace:
         Raises:
             SessionError: it is not a constant of the function's own.
         """
-        if type(value.record) is LeafRecord:
-            key = _key(value)
-            if key not in self.values and key not in self.drawn_constants:
-                return
+        if type(value.record) is LeafRecord and type(self.origins.get(key_of(value))) not in (Root, RandomDraw):
+            return
         raise self.refusal("a value is read")
 
     def refusal(self, what: str) -> SessionError:
@@ -212,7 +213,8 @@ class Trace:
         return SessionError(f"{what} inside session.compile, at {user_site()}: {REMEDY}")
 
 
-def _key(value: Pending) -> Any:
+def key_of(value: Pending) -> Any:
+    """Return what names a value that records read: (id of the earlier record, output), or the id of a constant."""
     record = value.record
     return id(record.constant) if type(record) is LeafRecord else (id(record), value.index)
 

@@ -7,7 +7,7 @@ immutable in a graph, and forward must see its own changes. `workers.interpreter
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.functions.function_traits import may_mark
@@ -26,16 +26,13 @@ if TYPE_CHECKING:
     from .recorded_function_node import RecordedFunction
 
 
-class AliasedArguments:
+class AliasedArguments(NamedTuple):
     """Which arguments of an application are of one memory."""
 
-    __slots__ = ("owners", "where")
-
-    def __init__(self, owners: dict[int, Tensor], where: tuple[Any, ...]) -> None:
-        self.owners = owners
-        """By the position of an argument, the owner of its memory, which other arguments look at, too."""
-        self.where = where
-        """See `workers.interpreter.arguments.Where`."""
+    owners: dict[int, Tensor]
+    """By the position of an argument, the owner of its memory, which other arguments look at, too."""
+    where: tuple[Any, ...]
+    """See `workers.interpreter.arguments.Where`."""
 
     def read(self, inputs: InputRecorder, arguments: Sequence[Pending | None]) -> list[Pending | None]:
         """Return, per argument, what is read where only `arguments` would be."""

@@ -5,8 +5,9 @@ The Function recorder looks it up by key, and makes it once from the observed si
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.devices.serving import CPU
 from raygrad.proto.ir.nodes import FunctionCall
@@ -83,8 +84,8 @@ class CallSignature:
         tensors = [i for i, flag in enumerate(flags) if flag >= 0]
         self.saved = tensors if signature.saved_inputs is None else [i for i in signature.saved_inputs if flags[i] >= 0]
         """The arguments that may have been saved."""
-        self.plain = not any(signature.origins) and not signature.fixed and max(signature.twins, default=-1) < 0
-        self.plain = self.plain and all(entry.dtype is not None for entry in signature.outputs)
+        own = not any(signature.origins) and not signature.fixed and max(signature.twins, default=-1) < 0
+        self.plain = own and all(entry.dtype is not None for entry in signature.outputs)
         """Every output is a new tensor."""
 
     def serves(self, cls: type[Function], signature: FunctionSignature | None) -> bool:
@@ -96,18 +97,12 @@ def context_of(signature: FunctionSignature, stays: int) -> SpecEntry:
     """Return what is known of the contexts of a Function."""
     size = UNSEEN if signature.expected is None else signature.holds
     on = () if size < 0 else signature.on
-    entry = _contexts.get((size, stays, on))
-    if entry is None:
-        entry = _contexts[size, stays, on] = SpecEntry(ContextSpec(size, stays, on))
-        if len(_contexts) > CONTEXTS_KEPT:
-            del _contexts[next(iter(_contexts))]
-    return entry
+    return _context_entry(size, stays, on)
 
 
-CONTEXTS_KEPT: Final = 1024
-"""Sizes of contexts that are remembered: a bound on memory for Functions that save other bytes each time."""
-
-_contexts: dict[tuple[int, int, tuple[tuple[str, int], ...]], SpecEntry] = {}
+@functools.lru_cache(maxsize=1024)  # a bound on memory for Functions that save other bytes each time
+def _context_entry(size: int, stays: int, on: tuple[tuple[str, int], ...]) -> SpecEntry:
+    return SpecEntry(ContextSpec(size, stays, on))
 
 
 def any_on_device(inputs: Sequence[Pending | None]) -> bool:

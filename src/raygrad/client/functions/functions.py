@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
@@ -30,7 +30,6 @@ from ..recording.records import CONTEXT, Constant, NodeRecord, place_embedded, s
 from ..recording.source_locations import user_site
 from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
 from .call_signature import CallSignature, any_on_device, context_of
-from .execution import Execution
 from .leaf_gradients import reachable_leaves
 from .observations import Observations
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
@@ -43,15 +42,19 @@ from .saved_policy import (
     RegionRematerialisation,
     is_pure,
     policy_of,
-    without_emits,
 )
 from .user_code import UserCode
+
+if TYPE_CHECKING:
+    from ..session.execution import SessionExecution
 
 
 class FunctionRecorder:
     """Records calls of user Functions, for one session."""
 
-    def __init__(self, code: UserCode, inputs: InputRecorder, observed: Observations, execution: Execution) -> None:
+    def __init__(
+        self, code: UserCode, inputs: InputRecorder, observed: Observations, execution: SessionExecution
+    ) -> None:
         self.log = inputs.log
         self.inputs = inputs
         self.code = code
@@ -77,7 +80,7 @@ class FunctionRecorder:
                 call_signature, record, values = one.run_first(alone=where)
             else:
                 signature = call_signature.signature
-                call = without_emits(call_signature.call) if state.here.replaying else call_signature.call
+                call = call_signature.call._replace(silent=True) if state.here.replaying else call_signature.call
                 record = NodeRecord(self.log, call, one.sources, call_signature.outputs, user_site())
                 record.pinned = call_signature.pinned
                 record.effects = call_signature.effects
@@ -125,11 +128,7 @@ class _FunctionCallInProgress:
         self, recorder: FunctionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         here = state.here
-        recording = False
-        if here.grad:
-            for arg in args:
-                if isinstance(arg, Tensor) and arg._requires_grad:
-                    recording = True
+        recording = here.grad and True in [isinstance(arg, Tensor) and arg._requires_grad for arg in args]
         self.recorder, self.args, self.named, self.recording = recorder, args, named, recording
         self.written = cls
         """The Function as the user wrote it; `cls` is that with saved-tensor hooks around it, if there are any."""
@@ -146,7 +145,7 @@ class _FunctionCallInProgress:
         """What they stand for."""
         self.captured: Sequence[Pending | None] = ()
         """Captured inputs, which the code reads in addition to its arguments."""
-        self.leaves: dict[int, Tensor] = _NO_LEAVES
+        self.leaves: dict[int, Tensor] = _NONE
         """Leaves among the tensors in objects, by number."""
         self.reachable: Any = None
         """The leaves that its code may add gradient to."""
@@ -427,6 +426,5 @@ class _FunctionCallInProgress:
         return members
 
 
-_NO_LEAVES: dict[int, Tensor] = {}
 _NONE: dict[int, Any] = {}
 """Of what most applications have none of; never written to."""

@@ -24,7 +24,7 @@ from raygrad.workers.code.pickling import pickle_around_tensors
 from ..recording.operations import OperationRecorder, definedness, read_by
 from ..recording.records import Constant, NodeRecord, SpecEntry
 from ..recording.source_locations import user_site
-from .leaf_gradients import reachable_leaves
+from .leaf_gradients import reachable_leaves, record_with_leaves
 from .user_code import UserCode
 
 
@@ -44,13 +44,13 @@ class HookRecorder:
         owner: Node,
         values: Sequence[Data | None],
         metas: Sequence[Meta | None],
-        beside: Sequence[Data | None] = (),
+        extra_inputs: Sequence[Data | None] = (),
     ) -> list[Data | None]:
         """See `Recorder.hook`."""
         code, source, specs = self._code, self._inputs.source, self._log.specs
         with self._log.lock:
             shipped = code.ship(hook)
-            sources = [source(v) for v in (*values, *beside, *code.captured(shipped))]
+            sources = [source(v) for v in (*values, *extra_inputs, *code.captured(shipped))]
             reachable = (
                 reachable_leaves(self._inputs, code.effects(hook, shipped), shipped.captured)
                 if shipped.captured
@@ -70,18 +70,12 @@ class HookRecorder:
                 fn="@" + shipped.fingerprint,
                 kind=kind,
                 gradients=len(values),
-                shown=len(beside),
-                leaves=None if reachable is None else reachable.in_node,
+                shown=len(extra_inputs),
+                leaves=None,
                 casting=capture_modes(),
             )
-            if reachable is not None:
-                outputs = reachable.join(self._inputs, sources, outputs)
-            made = NodeRecord(self._log, call, sources, outputs, user_site())
-            made.effects = True
+            made = record_with_leaves(self._inputs, call, sources, outputs, user_site(), reachable)
             made.near = source(getattr(owner, "_context", None))
-            self._log.add(made)
-            if reachable is not None:
-                reachable.come_home(self._log, made)
             results: list[Data | None] = []
             for i, value in enumerate(values):
                 if metas[i] is None and value is None:
@@ -94,13 +88,16 @@ class HookRecorder:
     def emit(self, name: str, value: Any) -> None:
         """See `Recorder.emit`."""
         try:
-            packed, tensors = pickle_around_tensors((name, value))
+            packed, pickler = pickle_around_tensors((name, value))
         except NotShippable as error:
             raise NotShippable(f"rg.emit({name!r}, ...) at {user_site()}: {error}") from error
         with self._log.lock:
             sources = [
                 Constant(packed),
-                *(self._inputs.source(self._operations.on_host(self._inputs.leaf(tensor))) for tensor in tensors),
+                *(
+                    self._inputs.source(self._operations.on_host(self._inputs.leaf(tensor)))
+                    for tensor in pickler.captured
+                ),
             ]
             made = NodeRecord(self._log, Emit(*UNPLACED), sources, (), user_site())
             made.effects = True

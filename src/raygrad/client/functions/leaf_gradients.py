@@ -14,16 +14,18 @@ from raygrad.autograd.nodes.accumulator import AccumulateGrad
 from raygrad.autograd.nodes.captured_leaves import LEAF, kind_of_capture, set_captured_gradient
 from raygrad.autograd.nodes.node import Edge
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.proto.ir.nodes import LeafGrads
+from raygrad.proto.ir.nodes import FunctionVjp, HookCall, LeafGrads
 from raygrad.workers.code.effects import ADDS, REPLACES
 from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, DISCARDED, HELD, HOME, REFUSED
+
+from ..recording.records import NodeRecord
 
 if TYPE_CHECKING:
     from raygrad.workers.interpreter.leaf_gradients import Entry
 
     from ..recording.record_inputs import InputRecorder
-    from ..recording.record_log import RecordLog
-    from ..recording.records import NodeRecord, SpecEntry
+    from ..recording.records import SpecEntry
+    from ..recording.source_locations import Site
 
 
 class ReachableLeaves(NamedTuple):
@@ -42,26 +44,35 @@ class ReachableLeaves(NamedTuple):
         """What the node says of them."""
         return LeafGrads(tuple(self.entries), self.fate)
 
-    def join(self, inputs: InputRecorder, sources: list[Any], outputs: Sequence[SpecEntry]) -> Sequence[SpecEntry]:
-        """Enter the leaves into what a node is recorded of; add to its sources, return its outputs."""
-        sources.extend([None if grad is None else inputs.source(grad) for grad in self.grads])
-        if self.fate == HOME:
-            outputs = (
-                *outputs,
-                *[inputs.log.specs.of_meta((leaf.shape, leaf.dtype), leaf.device) for leaf in self.leaves],
-            )
-        return outputs
-
-    def come_home(self, log: RecordLog, made: NodeRecord) -> None:
-        """Give the leaves the gradients that the recorded node leaves them."""
-        if self.fate == HOME:
-            first = len(made.outputs) - len(self.leaves)
-            for number, leaf in enumerate(self.leaves):
-                set_captured_gradient(leaf, made.output(first + number, None), log.recorder, out_of_place=self.replaces)
-
     def again(self) -> ReachableLeaves:
         """Return the same for a derivative of the node, whose run is not to be noticed."""
         return self._replace(fate=DISCARDED)
+
+
+def record_with_leaves(
+    inputs: InputRecorder,
+    work: HookCall | FunctionVjp,
+    sources: list[Any],
+    outputs: Sequence[SpecEntry],
+    site: Site | None,
+    reachable: ReachableLeaves | None,
+) -> NodeRecord:
+    """Append the record of user code that runs even when nobody holds an output, and that meets leaves: it reads their
+    gradients after `sources`, and returns new ones after `outputs`."""
+    grads: list[SpecEntry] = []
+    if reachable is not None:
+        work = work._replace(leaves=reachable.in_node)
+        sources.extend([None if grad is None else inputs.source(grad) for grad in reachable.grads])
+        if reachable.fate == HOME:
+            grads = [inputs.log.specs.of_meta((leaf.shape, leaf.dtype), leaf.device) for leaf in reachable.leaves]
+    made = NodeRecord(inputs.log, work, sources, (*outputs, *grads) if grads else outputs, site)
+    made.effects = True
+    inputs.log.add(made)
+    if reachable is not None and grads:
+        for number, leaf in enumerate(reachable.leaves, len(outputs)):
+            grad = made.output(number, None)
+            set_captured_gradient(leaf, grad, inputs.log.recorder, out_of_place=reachable.replaces)
+    return made
 
 
 def leaf_arguments(edges: Sequence[Edge | None], saved: Container[int]) -> list[tuple[int, Tensor]]:

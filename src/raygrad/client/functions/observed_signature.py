@@ -18,7 +18,7 @@ from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.codec.signatures import read_function_run
 from raygrad.proto.ir.nodes import ObservedGradients
-from raygrad.proto.ir.program import Learned
+from raygrad.proto.ir.program import FunctionObservation
 from raygrad.proto.ir.signatures import ObservedArray, ObservedFixed, ObservedSignature, array_text
 from raygrad.proto.ir.specs import ArraySpec, ObjectSpec
 from raygrad.workers.code.shipping import unpickle_value
@@ -129,7 +129,7 @@ def outputs_text(known: FunctionSignature) -> str:
     return ", ".join(texts) or "none"
 
 
-def signature_of_run(specs: SpecTable, learned: Learned) -> FunctionSignature:
+def signature_of_run(specs: SpecTable, learned: FunctionObservation) -> FunctionSignature:
     """Return what a run of a Function showed, from its record."""
     signature, layouts, facts = read_function_run(learned.outputs, learned.saved_inputs, learned.saved_outputs)
     holds, on = facts["holds"]

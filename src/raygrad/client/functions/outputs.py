@@ -36,15 +36,8 @@ def fresh_outputs(signature: FunctionSignature, values: Sequence[Pending], node:
     results: list[Any] = []
     for number, value in enumerate(values):
         flows = node is not None and signature.differentiable[number]
-        made = Tensor.made(value, node if flows else None, number if flows else 0)
-        if node is not None and number in node._saved_outputs:
-            if not flows:
-                node.note_end(number, made)
-            if (number, True) not in signature.unchecked:
-                counter = made.counter()
-                node._versions.append((number, True, counter, counter[0]))
-        results.append(made)
-    return tuple(results) if signature.as_tuple else results[0]
+        results.append(Tensor.made(value, node if flows else None, number if flows else 0))
+    return _returned(results, signature, node)
 
 
 def wrap_outputs(
@@ -108,6 +101,11 @@ def wrap_outputs(
             results.append(made)
     if state.inference:
         results = [mark_inference(result) if isinstance(result, Tensor) else result for result in results]
+    return _returned(results, signature, node)
+
+
+def _returned(results: list[Any], signature: FunctionSignature, node: RecordedFunction | None) -> Any:
+    """Return the outputs as forward did, those that it saved noted on its node."""
     if node is not None:
         for number in node._saved_outputs:
             if number in node._barren:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from raygrad.autograd.core.batched_data import innermost_data
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
-from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.forward_mode.tangents import with_tangents
 from raygrad.autograd.functions.context import CONTEXT_ATTRIBUTES
 from raygrad.autograd.functions.context_state import noted_reference, saved_slots, user_attributes
@@ -36,7 +35,15 @@ from raygrad.workers.values.contexts import WRITABLE
 
 from ..recording.records import snapshot
 from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves
-from .vjps import Places, RecordedVjp, RetainedContext, VjpSignature, record_backward, record_vjp
+from .vjps import (
+    RecordedVjp,
+    RetainedContext,
+    VjpSignature,
+    at_positions,
+    record_backward,
+    record_vjp,
+    wanted_gradients,
+)
 
 if TYPE_CHECKING:
     from raygrad.workers.code.shipping import Shipped
@@ -225,10 +232,7 @@ class RecordedFunction(FunctionNode):
 
     def discard_saved(self, repetition: RegionRematerialisation) -> None:
         """Keep nothing of what was saved, and no versions of it: it will be made again."""
-        own = self.__dict__
-        own["_repetition"], own["_context"] = repetition, None
-        own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
-        own["_versions"] = []
+        self.__dict__.update(_NOTHING_SAVED, _repetition=repetition, _context=None, _versions=[])
 
     def _live_context(self) -> FunctionNode | None:
         """Wait for the context and return it as a node of its own."""
@@ -252,12 +256,10 @@ class RecordedFunction(FunctionNode):
     # ---- the node ---------------------------------------------------------------------------------------------------
 
     def _release(self) -> None:
-        own = self.__dict__
-        own["_freed"] = True
+        self.__dict__["_freed"] = True
         if self._saves:
-            own["_context"] = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
-            own["_repetition"] = None
-            own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
+            context = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
+            self.__dict__.update(_NOTHING_SAVED, _context=context, _repetition=None)
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if state.here.batches:
@@ -285,19 +287,13 @@ class RecordedFunction(FunctionNode):
         self._exchange()
         if create_graph:
             return self._differentiably(grads, refusal)
-        if not (self._assigned or self._notes):  # nearly always
-            return record_backward(self, grads, refusal)
-        items: list[Data | None] = [*grads]
-        items.extend([self._saved_inputs.get(i) for i in range(len(self._inputs))])
-        items.extend([self._saved_outputs.get(j) for j in range(len(self._metas))])
-        wanted = self._wanted()
-        metas = [self._inputs[i] for i in wanted]
-        retained = self._retained_context(refusal)
-        results, _ = record_vjp(self, retained, 1, items, self._requiring(), wanted, metas, self.places(wanted), False)
-        out: list[Data | None] = [None] * len(self._edges)
-        for position, value in zip(wanted, results, strict=True):
-            out[position] = value
-        return out
+        return record_backward(self, grads, refusal)
+
+    def record_changed(self, items: Sequence[Data | None], refusal: str) -> Sequence[Data | None]:
+        """Record a backward that reads `items`, and what the client has set on the context."""
+        wanted, retained = wanted_gradients(self), self._retained_context(refusal)
+        results, _ = record_vjp(self, retained, 1, items, self._requiring(), wanted, False)
+        return at_positions(wanted.positions, results, len(self._edges))
 
     def _exchange(self) -> None:
         """Let backward read what the data of saved arguments, and of outputs without derivative, were exchanged for."""
@@ -321,32 +317,17 @@ class RecordedFunction(FunctionNode):
         requires = [shift + i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         return requires + [shift + len(self._inputs) + j for j in self._saved_outputs]
 
-    def _wanted(self) -> list[int]:
-        """Return the inputs whose gradient this pass needs (CX-18)."""
-        needed = self._needed
-        return [
-            i
-            for i, edge in enumerate(self._edges)
-            if edge is not None and edge[0] is not None and (needed is None or needed[i])
-        ]
-
-    def places(self, wanted: Sequence[int]) -> Places:
-        """Return the devices of the gradients of arguments, None if all are on the host."""
-        return None if self._input_places is None else [self._input_places[i] or CPU for i in wanted]
-
     def _differentiably(self, grads: Sequence[Any], refusal: str) -> list[Any]:
         """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
-        items: list[Tensor | None] = [*grads]
-        for i in range(len(self._inputs)):
-            value = self._saved_inputs.get(i)
-            items.append(None if value is None else self._argument(i, value))
+        saved = [self._saved_inputs.get(i) for i in range(len(self._inputs))]
+        arguments = [None if value is None else self._argument(i, value) for i, value in enumerate(saved)]
+        items: list[Tensor | None] = [*grads, *arguments]
         for j in range(len(self._metas)):
             value = self._saved_outputs.get(j)
             items.append(None if value is None else self._output(j, value))
             if value is not None and self._output_tangents is not None:
                 items[-1]._tangents = self._output_tangents[j]  # type: ignore[union-attr]
-        wanted = self._wanted()
-        metas = [self._inputs[i] for i in wanted]
+        wanted = wanted_gradients(self)
         captured = self._captured_now()
         retained = self._retained_context(refusal)._replace(captured=len(captured))
         count = len(self._edges)
@@ -355,7 +336,7 @@ class RecordedFunction(FunctionNode):
 
         def run(items: list[Tensor | None]) -> list[Any]:
             results = count + len(captured)
-            return RecordedVjp.run(self, retained, 1, items, wanted, metas, self.places(wanted), results)[:count]
+            return RecordedVjp.run(self, retained, 1, items, wanted, results)[:count]
 
         return with_tangents(items, run) if state.forward else run(items)
 
@@ -469,6 +450,7 @@ _TRAVELLING: Final = frozenset(("needs_input_grad", "materialize_grads"))
 
 _NONE: Final[dict[Any, Any]] = {}
 """Of what is gone; never written to."""
+_NOTHING_SAVED: Final = {"_saved_inputs": _NONE, "_saved_outputs": _NONE, "_tensors": _NONE}
 
 _node_classes: dict[type[Function], type[RecordedFunction]] = {}
 

@@ -6,11 +6,11 @@ Collected when user code is shipped, entered into the graph at submission; the p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from raygrad.autograd.dispatch.device_dispatch import kinds_of
 from raygrad.proto.ir.graph import DEVICE, Demand
-from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp, HookCall
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 
 from ..options import amounts
@@ -36,23 +36,19 @@ def requested_by(function: type[Any]) -> Needs:
         TypeError: `resources` are no mapping from names to numbers, `devices` no sequence of names.
         ValueError: an amount is negative or not finite, or a name is empty or that of a device; or a device is none.
     """
-    needs = {**_resources_of(function)}
+    resources: Any = getattr(function, "resources", None)
+    needs = {} if resources is None else amounts(f"{function.__name__}.resources", resources, _no_device)
     kinds = kinds_of(function)
     if kinds and "cpu" not in kinds:
         needs[DEVICE + kinds[0]] = 1.0
     return tuple(sorted(needs.items()))
 
 
-def _resources_of(function: type[Any]) -> dict[str, float]:
-    resources: Any = getattr(function, "resources", None)
-    if resources is None:
-        return {}
-    where = f"{function.__name__}.resources"
-    return amounts(where, resources, _no_device)
-
-
 def _no_device(name: str) -> str:
     return "is no name of a resource; a device is named in `devices`" if name.startswith(DEVICE) else ""
+
+
+_USER_CODE: Final = frozenset({ROLE_FUNCTION, ROLE_HOOK})
 
 
 def demands_of(records: Sequence[NodeRecord], requests: Mapping[str, ResourceRequest]) -> tuple[Demand, ...]:
@@ -60,8 +56,8 @@ def demands_of(records: Sequence[NodeRecord], requests: Mapping[str, ResourceReq
     device that device, on which its factories make tensors, unless it works on another."""
     demands: list[Demand] = []
     for index, record in enumerate(records):
-        work = record.work
-        if not isinstance(work, FunctionCall | FunctionVjp | HookCall):
+        work: Any = record.work
+        if work.role not in _USER_CODE:
             continue
         name, needs = requests.get(work.fn, ("", ()))
         moment = work.casting

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from raygrad.autograd.core.recorder import Data, Pending
-from raygrad.proto.ir.nodes import UNPLACED, CheckDigest, Digest, FunctionCall
+from raygrad.proto.ir.nodes import UNPLACED, CheckDigest, Digest
 from raygrad.proto.ir.specs import ObjectSpec
 
 from ..recording.records import NodeRecord
@@ -83,11 +83,6 @@ def policy_of(cls: type[Any], session_policy: str) -> str:
     return policy
 
 
-def without_emits(call: FunctionCall) -> FunctionCall:
-    """Return an application as its second run: what it emits was sent the first time."""
-    return call._replace(silent=True)
-
-
 class Rematerialised(NamedTuple):
     """What an application keeps for its backward, made again."""
 
@@ -141,7 +136,8 @@ class CallRematerialisation(NamedTuple):
                 pending.record.retained(pending.index)
         fingerprint = None
         if not call_signature.pure:
-            arrays = [recorder.inputs.source(value) for value in _arrays(call_signature, values)]
+            pairs = zip(values, call_signature.signature.outputs, strict=True)
+            arrays = [recorder.inputs.source(value) for value, entry in pairs if entry.dtype is not None]
             entry = recorder.log.specs.entry(ObjectSpec())
             made = NodeRecord(recorder.log, Digest(*UNPLACED), arrays, (entry,), record.site)
             recorder.log.add(made)
@@ -160,7 +156,8 @@ class CallRematerialisation(NamedTuple):
                 None if value is None else recorder.inputs.source(value) for value in self.captured
             ]
         self._wait(recorder, sources, grads)
-        again = NodeRecord(recorder.log, without_emits(call_signature.call), sources, call_signature.outputs, self.site)
+        call = call_signature.call._replace(silent=True)  # what it emits was sent the first time
+        again = NodeRecord(recorder.log, call, sources, call_signature.outputs, self.site)
         again.pinned = call_signature.pinned
         if signature.expected is None:
             again.learn = PendingObservation(call_signature.key, signature)
@@ -191,9 +188,3 @@ class CallRematerialisation(NamedTuple):
         for position, pending in enumerate(self.inputs):
             if pending is not None and pending.record is first.record and pending.index == first.index:
                 sources[position] = late  # given twice, it stays one value
-
-
-def _arrays(call_signature: CallSignature, values: Sequence[Any]) -> list[Pending]:
-    return [
-        value for value, entry in zip(values, call_signature.signature.outputs, strict=True) if entry.dtype is not None
-    ]

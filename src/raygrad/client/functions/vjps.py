@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
@@ -30,7 +30,7 @@ from raygrad.workers.values.contexts import Context
 
 from ..recording.records import CONTEXT, LIVING, Constant, NodeRecord, SpecEntry
 from ..recording.source_locations import user_site
-from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves
+from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves, record_with_leaves
 from .observed_signature import PendingObservation
 
 if TYPE_CHECKING:
@@ -38,18 +38,12 @@ if TYPE_CHECKING:
     from .recorded_function_node import RecordedFunction
 
 
-Places: TypeAlias = "Sequence[Device] | None"
-"""Per wanted gradient, its device; None if all are on the host."""
-
-
-def _places_of(items: Sequence[Tensor | None]) -> Places:
-    places = [CPU if item is None else item.device for item in items]
-    return None if all(place is CPU for place in places) else places
-
-
 def _named(item: Data) -> tuple[str, ...]:
     """Return what tells an item of a device from one of the host."""
     return (str(device_of(item)),) if is_on_device(item) else ()
+
+
+T = TypeVar("T")
 
 
 class RetainedContext(NamedTuple):
@@ -66,6 +60,15 @@ class RetainedContext(NamedTuple):
     """The leaves that backward meets."""
 
 
+class WantedGradients(NamedTuple):
+    """The inputs whose gradients a vjp is to return."""
+
+    positions: Sequence[int]
+    metas: Sequence[Meta | None]
+    places: Sequence[Device]
+    """Their devices."""
+
+
 class RecordedVjp(Node):
     """A vjp recorded under create_graph: a node of level `depth`, whose own backward records level `depth + 1`."""
 
@@ -73,10 +76,8 @@ class RecordedVjp(Node):
     _retained_context: RetainedContext | None
     _depth: int
     _items: list[Tensor | None]
-    _wanted: list[int]
-    _results: int
     _places: Mapping[int, Device] = MappingProxyType({})
-    """Per result, the device of those that are not on the host."""
+    """Per wanted result, its device."""
 
     def _device(self, number: int) -> Device:
         return self._places.get(number, CPU)
@@ -91,41 +92,24 @@ class RecordedVjp(Node):
         retained: RetainedContext,
         depth: int,
         items: list[Tensor | None],
-        wanted: list[int],
-        metas: list[Meta | None],
-        places: Places,
+        wanted: WantedGradients,
         results: int,
     ) -> list[Any]:
         """Record level `depth` and return its `results` gradients as tensors, the wanted ones with a new node."""
         requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
-        values, flows = record_vjp(
-            base,
-            retained,
-            depth,
-            [None if t is None else base._recorder.inputs.leaf(t) for t in items],
-            requires,
-            wanted,
-            metas,
-            places,
-            True,
-        )
+        data = [None if t is None else base._recorder.inputs.leaf(t) for t in items]
+        values, flows = record_vjp(base, retained, depth, data, requires, wanted, True)
         node = RecordedVjp()
         node._base, node._retained_context, node._depth, node._items = base, retained, depth, items
-        node._wanted, node._results = wanted, results
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
-        node._metas = [None] * results
-        metas_by_result: list[Meta | None] = [None] * results
-        for position, meta in zip(wanted, metas, strict=True):
-            metas_by_result[position] = meta
-        node._metas = metas_by_result
-        if places is not None:
-            node._places = dict(zip(wanted, places, strict=True))
+        node._metas = at_positions(wanted.positions, wanted.metas, results)
+        node._places = dict(zip(wanted.positions, wanted.places, strict=True))
         node._sequence = next_sequence()
         for item in items:
             if item is not None and type(item._data) is Pending:
                 item._data.record.retained(item._data.index)
         out: list[Any] = [None] * results
-        for number, (position, value) in enumerate(zip(wanted, values, strict=True)):
+        for number, (position, value) in enumerate(zip(wanted.positions, values, strict=True)):
             if value is None:
                 continue
             if ~number in flows:
@@ -150,29 +134,22 @@ class RecordedVjp(Node):
         if self._retained_context is None:
             raise AutogradError(FREED)
         owner = self._base._recorder
-        wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
-        metas = [self._input_metas()[i] for i in wanted]
-        places = _places_of([self._items[i] for i in wanted])
+        positions = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
+        inputs: list[Any] = [self._items[i] for i in positions]
+        wanted = WantedGradients(positions, [(t.shape, t.dtype) for t in inputs], [t.device for t in inputs])
         if create_graph:
             retained = self._retained_context
 
             def run(items: list[Tensor | None]) -> list[Any]:
-                return RecordedVjp.run(
-                    self._base, retained, self._depth + 1, items, wanted, metas, places, len(self._items)
-                )
+                return RecordedVjp.run(self._base, retained, self._depth + 1, items, wanted, len(self._items))
 
             items: list[Tensor | None] = [*grads, *self._items]
             return with_tangents(items, run) if state.forward else run(items)
         data = [*grads, *(None if t is None else owner.inputs.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
-        values, _ = record_vjp(
-            self._base, self._retained_context, self._depth + 1, data, requires, wanted, metas, places, False
-        )
-        out: list[Data | None] = [None] * len(self._edges)
-        for position, value in zip(wanted, values, strict=True):
-            out[position] = value
-        return out
+        values, _ = record_vjp(self._base, self._retained_context, self._depth + 1, data, requires, wanted, False)
+        return at_positions(positions, values, len(self._edges))
 
 
 class VjpSignature:
@@ -187,9 +164,7 @@ class VjpSignature:
         depth: int,
         items: Sequence[Data | None],
         requires: Sequence[int],
-        wanted: Sequence[int],
-        metas: Sequence[Meta | None],
-        places: Places,
+        wanted: WantedGradients,
         differentiate: bool,
         refusal: str,
         names: Sequence[tuple[str, int]] = (),
@@ -199,18 +174,18 @@ class VjpSignature:
         observed = recorder.observed
         self.generation = recorder.observed.generation
         """What had been learned when it was made; see `Observations.generation`."""
-        self.wanted = wanted
-        on: Any = places or (CPU,) * len(metas)
-        gradients: Any = zip(metas, on, strict=True)
+        self.wanted = wanted.positions
+        gradients: Any = zip(wanted.metas, wanted.places, strict=True)
         self.outputs = (
             _left_by(recorder, base),
             *[recorder.log.specs.of_meta(meta, place) for meta, place in gradients],
         )
         present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
         casting = capture_modes()
-        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
+        positions = tuple(wanted.positions)
+        key = ("vjp", base._fn, depth, present, tuple(requires), positions, differentiate, base._of_part, casting)
         self.known = known = observed.gradients.get(key)
-        self.assumed = [known is not None and i not in known.undefined for i in range(len(metas))]
+        self.assumed = [known is not None and i not in known.undefined for i in range(len(positions))]
         """Per result, whether it was defined in every earlier run."""
         self.learning = PendingObservation(key, fn=base._fn)
         self.vjp = FunctionVjp(
@@ -220,7 +195,7 @@ class VjpSignature:
             items=len(items),
             arguments=len(base._inputs) + captured,
             results=len(base._metas),
-            wanted=tuple(wanted),
+            wanted=positions,
             requires_grad=tuple(requires),
             differentiated=differentiate,
             refusal=refusal,
@@ -248,9 +223,7 @@ def record_vjp(
     depth: int,
     items: Sequence[Data | None],
     requires: Sequence[int],
-    wanted: Sequence[int],
-    metas: Sequence[Meta | None],
-    places: Places,
+    wanted: WantedGradients,
     differentiate: bool,
 ) -> tuple[list[Pending | None], frozenset[int]]:
     """Record level `depth` of a Function's derivatives.
@@ -269,8 +242,6 @@ def record_vjp(
             items,
             requires,
             wanted,
-            metas,
-            places,
             differentiate,
             retained.refusal,
             names,
@@ -303,6 +274,14 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
     per argument."""
     recorder = base._recorder
     with recorder.log.lock:
+        saved_inputs, saved_outputs = base._saved_inputs, base._saved_outputs
+        items: list[Data | None] = [*grads]
+        for i in range(len(base._inputs)):
+            items.append(saved_inputs.get(i))
+        for j in range(len(base._metas)):
+            items.append(saved_outputs.get(j))
+        if base._assigned or base._notes:  # hardly ever
+            return base.record_changed(items, refusal)
         needed = base._needed
         alike: list[Any] = [
             recorder.log.retaining,
@@ -313,19 +292,11 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
-        saved_inputs, saved_outputs = base._saved_inputs, base._saved_outputs
-        items: list[Data | None] = [*grads]
-        for i in range(len(base._inputs)):
-            items.append(saved_inputs.get(i))
-        for j in range(len(base._metas)):
-            items.append(saved_outputs.get(j))
         key = tuple(alike)
         # what was freed may run again if it reads nothing that was saved
         shape = None if base._freed else base._shapes.get(key)
         if shape is None or shape.generation != recorder.observed.generation:
-            wanted = base._wanted()
-            metas = [base._inputs[i] for i in wanted]
-            shape = VjpSignature(base, 1, items, base._requiring(), wanted, metas, base.places(wanted), False, refusal)
+            shape = VjpSignature(base, 1, items, base._requiring(), wanted_gradients(base), False, refusal)
             if not base._freed:
                 base._shapes[key] = shape
         source = recorder.inputs.source
@@ -333,12 +304,8 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         for item in items:
             sources.append(None if item is None else source(item))
         results = _recorded(base, shape, sources, base.reachable() if base._leaf_effects else None)[1]
-        if len(results) == len(base._edges):
-            return results
-        out: list[Data | None] = [None] * len(base._edges)
-        for position, value in zip(shape.wanted, results, strict=True):
-            out[position] = value
-        return out
+        count = len(base._edges)
+        return results if len(results) == count else at_positions(shape.wanted, results, count)
 
 
 def _recorded(
@@ -349,25 +316,15 @@ def _recorded(
     fn, captured = base.code_now()
     if captured:
         sources.extend([recorder.inputs.source(value) for value in captured])
-    outputs, vjp = shape.outputs, shape.vjp
+    vjp = shape.vjp
     if vjp.fn != fn:
         vjp = vjp._replace(fn=fn)
-    if reachable is not None:
-        outputs, vjp = reachable.join(recorder.inputs, sources, outputs), vjp._replace(leaves=reachable.in_node)
-    made = NodeRecord(recorder.log, vjp, sources, outputs, base._site)
-    made.effects = True
+    made = record_with_leaves(recorder.inputs, vjp, sources, shape.outputs, base._site, reachable)
     if state.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
     made.learn = shape.learning
-    recorder.log.add(made)
-    results: list[Pending | None] = []
-    number = 1
-    for assumed in shape.assumed:
-        results.append(made.output(number, None, assumed))
-        number += 1
-    if reachable is not None:
-        reachable.come_home(recorder.log, made)
+    results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
     if vjp.depth == 1:
         base._ran(made)
     return made, results
@@ -378,7 +335,8 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
     node.saved_tensors  # noqa: B018 - raises when it was freed, or something saved was changed in place
     shipped = recorder.code.ship(node._function)
     slots = node.unpacked_slots()
-    context = Constant(Context(_without_graph(node, slots)), CONTEXT)
+    packed = Context(node.freed(slots)).packed()  # without tensors of the client's graph: workers get data only
+    context = Constant(Context(Context(packed=packed).live(node._function)), CONTEXT)
     items: list[Data | None] = [*grads]
     saved = {(slot.kind, slot.position): slot for slot in slots if slot is not None and slot.kind is not VALUE}
     for kind, count in ((INPUT, len(node._inputs)), (OUTPUT, len(node._metas))):
@@ -388,23 +346,15 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
                 items.append(None)
             else:
                 items.append(slot.value if kind is OUTPUT else recorder.inputs.leaf(slot.value))
-    needed = node._needed
-    wanted = [
-        i
-        for i, edge in enumerate(node._edges)
-        if edge is not None and edge[0] is not None and (needed is None or needed[i])
-    ]
+    wanted = wanted_gradients(node)
     with recorder.log.lock:
         sources = [context, *(recorder.inputs.source(item) for item in [*items, *recorder.code.captured(shipped)])]
         leaves = leaf_arguments(node._edges, {i for what, i in saved if what == INPUT})
         reachable = reachable_leaves(
             recorder.inputs, recorder.code.effects(node._function, shipped), shipped.captured, leaves
         )
-        on = node._input_places
-        outputs: Sequence[SpecEntry] = [
-            CONTEXT,
-            *(recorder.log.specs.of_meta(node._inputs[i], CPU if on is None else on[i]) for i in wanted),
-        ]
+        gradients: Any = zip(wanted.metas, wanted.places, strict=True)
+        outputs = [CONTEXT, *[recorder.log.specs.of_meta(meta, place) for meta, place in gradients]]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
         vjp = FunctionVjp(
             *UNPLACED,
@@ -413,7 +363,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             items=len(items),
             arguments=len(node._inputs),
             results=len(node._metas),
-            wanted=tuple(wanted),
+            wanted=tuple(wanted.positions),
             requires_grad=requires,
             differentiated=False,
             refusal="",
@@ -422,24 +372,27 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             spared=node._of_part,
             attributes=(),
             reports_effects=False,
-            leaves=None if reachable is None else reachable.in_node,
+            leaves=None,
             casting=capture_modes(),
         )
-        if reachable is not None:
-            outputs = reachable.join(recorder.inputs, sources, outputs)
-        made = NodeRecord(recorder.log, vjp, sources, outputs, user_site())
-        made.effects = True
-        recorder.log.add(made)
-        if reachable is not None:
-            reachable.come_home(recorder.log, made)
-    out: list[Data | None] = [None] * len(node._edges)
-    for number, position in enumerate(wanted):
-        out[position] = made.output(number + 1, None)
-    return out
+        made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
+    values = [made.output(number, None) for number in range(1, 1 + len(wanted.positions))]
+    return at_positions(wanted.positions, values, len(node._edges))
 
 
-def _without_graph(node: Any, slots: Any) -> FunctionNode:
-    """Return a copy of an eager context that saved `slots` and holds no tensors of the client's graph: workers get data
-    only."""
-    packed = Context(node.freed(slots)).packed()
-    return Context(packed=packed).live(node._function)
+def wanted_gradients(node: FunctionNode) -> WantedGradients:
+    """Return the inputs of a Function whose gradients the pass needs (CX-18)."""
+    needed, places = node._needed, node._input_places
+    wanted = [
+        i
+        for i, edge in enumerate(node._edges)
+        if edge is not None and edge[0] is not None and (needed is None or needed[i])
+    ]
+    on = [CPU if places is None else places[i] or CPU for i in wanted]
+    return WantedGradients(wanted, [node._inputs[i] for i in wanted], on)
+
+
+def at_positions(positions: Sequence[int], values: Sequence[T], count: int) -> list[T | None]:
+    """Return `count` entries: the values at their positions, None elsewhere."""
+    found = dict(zip(positions, values, strict=True))
+    return [found.get(position) for position in range(count)]

@@ -20,10 +20,11 @@ from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.proto.ir.array_layout import layout_of
+from raygrad.workers.code.guard import is_fixed
 
 from .record_log import RecordLog
 from .records import Constant, LeafRecord, NodeRecord, spec_of_array
-from .snapshot_cache import SnapshotCache, is_owned_elsewhere, is_still, value_of_leaf
+from .snapshot_cache import SnapshotCache, is_still, value_of_leaf
 
 
 class InputRecorder:
@@ -57,7 +58,7 @@ class InputRecorder:
                 return cached[2]
         if is_device_array(data):
             pending = self.leaf_on_device(data)
-        elif is_owned_elsewhere(data):
+        elif is_fixed(data):
             pending = self.constant_array(data)
         elif tensor._shares_memory and log.trace is None:
             pending = LeafRecord(recorder, self.snapshots.of(data)).output()

@@ -9,10 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-import numpy as np
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from raygrad.errors import SessionError
 from raygrad.proto.ir.nodes import OpCall
@@ -23,37 +21,12 @@ from .spec_table import SpecTable
 from .variables import VariableLog
 
 if TYPE_CHECKING:
-    from raygrad.autograd.core.recorder import Pending, Recorder
-    from raygrad.autograd.tensor.tensor import Tensor
-    from raygrad.workers.code.shipping import Shipped
+    from raygrad.autograd.core.recorder import Recorder
+
+    from ..compile.tracing import Trace
 
 MAX_DEFERRED_RECORDS: Final = 32
 """Records that may stay unsubmitted while compiled functions are replayed."""
-
-
-class CallTracer(Protocol):
-    """Observer of a call that is being compiled; see `compile.tracing.Trace`."""
-
-    code: dict[str, Shipped]
-
-    def saw(self, tensor: Tensor) -> None:
-        """A tensor is read by what is recorded."""
-
-    def draw(self, made: Tensor | None, again: Callable[[], Any]) -> None:
-        """Random numbers were drawn, or their generator was seeded."""
-
-    def copied(self, array: np.ndarray[Any, Any], pending: Pending) -> None:
-        """An array that user code captures was copied."""
-
-    def interrupt(self, why: str) -> None:
-        """This call cannot be replayed."""
-
-    def refuse_read(self, value: Pending) -> None:
-        """Refuse to read a value that another call would have otherwise."""
-
-    def refusal(self, what: str) -> SessionError:
-        """Return the error for something that waits inside a compiled function."""
-        ...
 
 
 class RecordLog:
@@ -82,7 +55,7 @@ class RecordLog:
         """Whether the pass that records retains its graph."""
         self.deferred = False
         """Whether passes and steps are recorded without being submitted; see `Session.deferred`."""
-        self.trace: CallTracer | None = None
+        self.trace: Trace | None = None
         """The observer of a function that is being compiled."""
         self.closed = False
 

@@ -65,13 +65,3 @@ def is_still(copy: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:
     if not (copy.flags.c_contiguous and array.flags.c_contiguous):
         return False
     return np.array_equal(copy.reshape(-1).view(np.uint8), array.reshape(-1).view(np.uint8))
-
-
-def is_owned_elsewhere(array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether nobody can write to this array: no copy is needed to keep it."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        if base.flags.writeable:
-            return False
-        base = base.base
-    return base is None

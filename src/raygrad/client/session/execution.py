@@ -1,6 +1,7 @@
 """Session execution: the submitter, the fetcher and the waiter of a session as one interface for recorders.
 
-The implementation of `functions.execution.Execution`; recorders of user Functions wait and read through it.
+What recorders of user Functions and compiled functions, in sub-rooms below, ask of the session: the first run of a user
+Function, a replay, and reading a context or an object submit what is recorded and wait for it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 
 
 class SessionExecution:
-    """The execution of one session; its methods are those of its parts."""
+    """A session's way to run what is recorded and to read its values; its methods are those of its parts."""
 
     def __init__(
         self, submitter: Submitter, fetcher: Fetcher, waiter: Waiter, held: HeldRecords, saved_policy: str
     ) -> None:
         self.saved_policy = saved_policy
+        """The session's policy for what forward saves."""
         self._submitter = submitter
         self.submit = submitter.submit
         self.next_run = submitter.next_run

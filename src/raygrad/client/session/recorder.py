@@ -32,10 +32,10 @@ from ..recording.record_fast_path import RecordFastPath
 from ..recording.records import LeafRecord, NodeRecord
 
 if TYPE_CHECKING:
-    from ..functions.execution import Execution
     from ..functions.observations import Observations
     from ..functions.user_code import UserCode
     from ..recording.record_inputs import InputRecorder
+    from .execution import SessionExecution
     from .session import Session
 
 
@@ -49,7 +49,7 @@ class SessionRecorder(Recorder):
         inputs: InputRecorder,
         code: UserCode,
         observed: Observations,
-        execution: Execution,
+        execution: SessionExecution,
         device_of: Callable[[Device], Device],
     ) -> None:
         """`device_of` resolves a device to one of the session's workers, or raises DeviceError."""

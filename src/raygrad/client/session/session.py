@@ -215,7 +215,7 @@ class Session:
         waiter = self._waiter
         waiter.raise_errors()
         with self._warnings.deferred():  # one that is made an error must not keep values from being fetched
-            self._submit()
+            self._submitter.submit()
             waiter.wait_for_everything()
             for record in self._held:
                 if record.run in self._failures.runs:
@@ -238,7 +238,7 @@ class Session:
         all_tensors("session.run", values)
         if self._log.trace is not None:
             raise self._log.trace.refusal("session.run() is called")
-        self._submit()
+        self._submitter.submit()
         if self.last_run is None:
             raise SessionError("nothing has been recorded in this session yet")
         return self.last_run
@@ -349,16 +349,6 @@ class Session:
         """Return the bytes that the executor's object store holds: on Ray, from its own statistics."""
         self._submitter.release_dropped()
         return self._driver.executor.stored_bytes()
-
-    # ---- for the package and its tests ------------------------------------------------------------------------------
-
-    def _submit(self) -> None:
-        """Submit what is recorded and needed."""
-        self._submitter.submit()
-
-    def _wait_for_everything(self) -> None:
-        """Wait for every run."""
-        self._waiter.wait_for_everything()
 
     def _device_of(self, device: Device) -> Device:
         """Return one of its devices, with its number; "cuda" is the current one of this process, or else the first.

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from raygrad.proto.ir.program import Record, Warned
+from raygrad.proto.ir.program import CapturedWarning, Record
 from raygrad.workers.code.warning_capture import unpack_warning
 
 
@@ -23,7 +23,7 @@ class RemoteWarnings:
     """The warnings of one session that have arrived and were not issued yet."""
 
     def __init__(self) -> None:
-        self._arrived: deque[tuple[Record, Warned]] = deque()
+        self._arrived: deque[tuple[Record, CapturedWarning]] = deque()
         self._seen: dict[int, set[tuple[str, str, str, int]]] = {}
         """Of each run under way: category, text, file and line of its warnings."""
         self._registries: dict[str, dict[Any, Any]] = {}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.devices.serving import CPU
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import ObservedGradients
-from raygrad.proto.ir.program import Learned
+from raygrad.proto.ir.program import FunctionObservation
 from raygrad.proto.ir.program import Record as RunRecord
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
@@ -27,22 +27,14 @@ from ..functions.observed_signature import signature_of_run as shown_by
 from ..recording.records import NodeRecord, SpecEntry
 
 if TYPE_CHECKING:
-    from raygrad.scheduler.model.plan import Cluster
     from raygrad.workers.executors.base import Executor
 
     from ..functions.observations import Observations
     from ..recording.spec_table import SpecTable
+    from ..session.costs import SessionCosts
     from .failures import Failures
     from .remote_warnings import RemoteWarnings
-    from .run import Run
     from .run_table import RunTable
-
-
-class FinishedRuns(Protocol):
-    """Learner of costs from runs that have ended well; see `session.costs`."""
-
-    def finished(self, run: Run, cluster: Cluster, host: str) -> None:
-        """A run has ended well; `host` is the client's."""
 
 
 class RunListener:
@@ -55,7 +47,7 @@ class RunListener:
         failures: Failures,
         warnings: RemoteWarnings,
         specs: SpecTable,
-        costs: FinishedRuns,
+        costs: SessionCosts,
         executor: Executor,
     ) -> None:
         self.handlers: dict[str, list[Callable[[Any], Any]]] = {}
@@ -77,7 +69,7 @@ class RunListener:
         if run is not None:
             run.take(called)
         if submitted is not None:
-            for learned in record.learned:
+            for learned in record.observations:
                 self._observe(submitted.learns[learned.index], learned)
             for index, undefined, flows in record.undefined:
                 learner = submitted.learns.get(index)
@@ -96,7 +88,7 @@ class RunListener:
             for handler in self.handlers.get(name, ()):
                 handler(opened)
 
-    def _observe(self, record: NodeRecord, learned: Learned) -> None:
+    def _observe(self, record: NodeRecord, learned: FunctionObservation) -> None:
         """Take in the first run of a Function (H3); what its `infer` said must hold."""
         learning: PendingObservation = record.learn
         if learning.fn:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.storage.view import LostData
 from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
-from raygrad.proto.ir.nodes import UNDEFINED, Node, OpVjp, placed
+from raygrad.proto.ir.nodes import UNDEFINED, UNPLACED, Node, OpVjp
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
 from ..functions.resource_requests import ResourceRequest, demands_of
@@ -158,6 +158,8 @@ def _nodes_of(
     nodes: list[Node] = []
     shared: dict[int, Any] = {}
     """Outputs and vjps of ops that records share (`Template`), translated once."""
+    make: Any = cast("Any", tuple).__new__
+    common = len(UNPLACED)
     for record in records:
         inputs: list[int] = []
         for source in record.sources:
@@ -183,7 +185,8 @@ def _nodes_of(
             if known is None:
                 known = shared[id(work)] = _with_indices(work, spec_index)
             work = known
-        nodes.append(placed(work, tuple(inputs), outputs, record.pin, near))
+        # `placed`, without a call for each node
+        nodes.append(make(type(work), (tuple(inputs), outputs, record.pin, near) + work[common:]))  # noqa: RUF005
     return nodes
 
 

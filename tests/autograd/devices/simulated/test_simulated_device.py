@@ -107,3 +107,12 @@ def test_worker_processes_get_it_by_the_environment():
     done = ran("print(rg.zeros(2, device='cuda:1') + 1, rg.cuda.device_count())", "2")
     assert done.stdout.split() == ["tensor([1.,", "1.],", "device='cuda:1')", "2"], done.stderr
     assert "is the number of simulated devices" in ran("rg.zeros(2, device='cuda')", "yes").stderr
+
+
+def test_a_peak_that_is_reset_begins_with_what_is_held() -> None:
+    with use_stand_in(1):
+        held = rg.ones(100, device="cuda")
+        more = rg.ones(1000, device="cuda")
+        del more
+        rg.cuda.reset_peak_memory_stats()
+        assert rg.cuda.max_memory_allocated() == rg.cuda.memory_allocated() >= held.numel() * 4

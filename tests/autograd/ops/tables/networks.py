@@ -97,7 +97,7 @@ add("to_dtype", lambda T, x: x.to(T.float32).sin().double(), real(3), order=0, f
 add("to_dtype-int", lambda T, x: (x.long(), x.bool(), x.int(), x.to(T.complex128)), real(3), order=0, float32=False)
 add("to_dtype-complex", lambda T, x: x.to(T.complex128) * 1j, real(3), order=1, float32=False)
 
-add = family("affine")
+add = family("linear")
 add(
     "linear",
     lambda T, x, w, b: functional(T).linear(x, w, b) + functional(T).linear(x, w),

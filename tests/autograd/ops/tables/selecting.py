@@ -205,7 +205,7 @@ add("diag_embed", lambda T, x: (T.diag_embed(x), x.diag_embed(1), T.diag_embed(x
 add("diagflat", lambda T, x: (T.diagflat(x), x.diagflat(-1)), real(2, 2))
 add("triangles", lambda T, x: (T.tril_indices(3, 2, 0), T.triu_indices(2, 3, 1), x), ints(2, 1), order=0)
 
-add = family("tensor_contractions")
+add = family("tensordot")
 add("vdot", two("vdot"), real(3), real(3))
 add("vdot-complex", two("vdot"), complex_(3), complex_(3))
 add("vecdot", lambda T, a, b: T.linalg.vecdot(a, b) + T.linalg.vecdot(a, b, dim=0), complex_(2, 2), complex_(2, 2))

@@ -1,4 +1,4 @@
-"""The family of ops in `ops/linear.py`."""
+"""The family of ops in `ops/linalg/matmul.py`."""
 
 from __future__ import annotations
 

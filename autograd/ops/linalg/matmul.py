@@ -1,8 +1,8 @@
-"""Matrix products: the op `matmul` with its kernel, shape rule and derivative, and mm, bmm, mv, dot, outer, addmm on
-top.
+"""Matrix products: the op `matmul` with its kernel, shape rule and derivative, and mm, bmm, mv, dot, outer, addmm,
+baddbmm on top.
 
-The kernel sees dense operands only (H1). Further contractions composed of these are in `tensor_contractions`, `linear`
-with a bias in `affine`.
+The kernel sees dense operands only (H1). Further contractions composed of these are in `tensordot`; `linear`, with a
+bias, is in `neural.linear`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..layout.diagonals import diagonal
 from ..layout.shape import reshape, transpose, unsqueeze
 from ..reduction.reduce import sum
 
-PUBLIC = "addmm bmm dot matmul mm mv outer trace".split()
+PUBLIC = "addbmm addmm addmv addr baddbmm bmm dot matmul mm mv outer trace".split()
 
 
 def _flat(a: Any) -> Any:
@@ -64,7 +64,7 @@ def _matmul_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
     return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())), a.dtype
 
 
-def _turned(a: Any) -> Any:
+def conjugate_transpose(a: Any) -> Any:
     """Return the conjugate transposes of matrices."""
     return conj(transpose(a, -2, -1))
 
@@ -85,11 +85,11 @@ def _matmul_backward(ctx: Any, g: Any) -> Any:
             to_b = matmul(reshape(g, (-1,)), conj(_flat(a)))
         return unsqueeze(g, -1) * conj(b) if need_a else None, to_b
     if need_a:
-        to_a = matmul(g, _turned(b))
+        to_a = matmul(g, conjugate_transpose(b))
     if need_b:
         if nb == 2 and na > 2:
             a, g = _flat(a), _flat(g)
-        to_b = matmul(_turned(a), g)
+        to_b = matmul(conjugate_transpose(a), g)
     return to_a, to_b
 
 
@@ -162,15 +162,45 @@ def outer(input: Any, vec2: Any) -> Any:
     return mul(unsqueeze(input, 1), vec2)
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """Return `beta * input + alpha * (mat1 @ mat2)`."""
-    product = mm(mat1, mat2)
-    product = product if type(alpha) is int and alpha == 1 else mul(product, alpha)
-    return add(input if type(beta) is int and beta == 1 else mul(input, beta), product)
-
-
 def trace(input: Any) -> Any:
     """Return the sum of a matrix's diagonal."""
     no_bools("trace", (), input.dtype)
     _expect("trace", ("input", input, 2))
     return sum(diagonal(input))
+
+
+# ---- scaled additions ------------------------------------------------------------------------------------------------
+
+
+def _scaled(value: Any, by: Any) -> Any:
+    return value if type(by) is int and by == 1 else mul(value, by)
+
+
+def _plus(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    return add(_scaled(input, beta), _scaled(product, alpha))
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * (mat1 @ mat2)`."""
+    product = _scaled(mm(mat1, mat2), alpha)
+    return add(_scaled(input, beta), product)
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * (mat @ vec)`."""
+    return _plus(input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * outer(vec1, vec2)`."""
+    return _plus(input, outer(vec1, vec2), beta, alpha)
+
+
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * bmm(batch1, batch2)`."""
+    return _plus(input, bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * bmm(batch1, batch2).sum(0)`."""
+    return _plus(input, sum(bmm(batch1, batch2), 0), beta, alpha)

@@ -1,7 +1,7 @@
 """The invariants of the state machine between two events, checked by recounting its state from scratch.
 
-Tests call `check_invariants` after every event, also in simulations (`watch`). A session never does, because it takes
-time proportional to everything alive.
+Tests call `check_invariants` after every event, also in simulations (`watch`). It takes time proportional to everything
+alive.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from raygrad.errors import InvariantViolation
-
-from ..model.plan import InStore
-from .machine import Machine
-from .state import LiveRun, LiveSegment, ObjectState, SegmentState, State
+from raygrad.scheduler.machine.machine import Machine
+from raygrad.scheduler.machine.state import LiveRun, LiveSegment, ObjectState, SegmentState, State
+from raygrad.scheduler.model.plan import InStore
 
 
 def check_invariants(machine: Machine) -> None:
@@ -58,9 +57,10 @@ def _flight(machine: Machine) -> Iterator[str]:
     for one in waiting:
         if id(one) not in queued:
             yield f"segment {one.index} of run {one.run} waits in no queue"
+    dispatcher = machine.dispatcher
     for worker in state.queues:
-        head = machine.head(worker)
-        if head is not None and state.in_flight.get(worker, 0) < machine.window and machine.missing(head) is None:
+        head = dispatcher.head(worker)
+        if head is not None and state.in_flight.get(worker, 0) < machine.window and dispatcher.missing(head) is None:
             yield f"segment {head.index} of run {head.run} could be commanded and is not"
 
 

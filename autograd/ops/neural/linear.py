@@ -1,6 +1,6 @@
 """The functions `linear` and `bilinear` of `raygrad.nn.functional`: linear maps with a bias.
 
-Composed of `matmul`, whose kernel and derivative are in `linear`.
+Composed of `matmul`, whose kernel and derivative are in `linalg.matmul`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import Any
 
 from ..elementwise.arithmetic import add
 from ..layout.shape import transpose
-from .einsum import einsum
-from .linear import matmul
+from ..linalg.einsum import einsum
+from ..linalg.matmul import matmul
 
 PUBLIC = "bilinear linear".split()
 

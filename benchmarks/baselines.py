@@ -1,6 +1,6 @@
-"""HEFT, CPOP and PEFT: list schedulers of the literature, as baselines for `scheduling.schedule`.
+"""HEFT, CPOP and PEFT: list schedulers of the literature, as baselines for raygrad's `scheduling.schedule`.
 
-They follow the papers, with ties to the lower node and the lower worker; the planner does not use them. All three give
+They follow the papers, with ties to the lower node and the lower worker. All three give
 each node to the worker where it finishes earliest, in an idle gap where it fits ("insertion").
 
 - HEFT and CPOP: H. Topcuoglu, S. Hariri and M.-Y. Wu, "Performance-effective and low-complexity task scheduling for
@@ -21,8 +21,8 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from raygrad.errors import PlanError
-
-from ..model.dag import Dag, Floats, Platform, Schedule, upward_rank
+from raygrad.scheduler.model.critical_path import upward_rank
+from raygrad.scheduler.model.dag import Dag, Floats, Platform, Schedule
 
 
 def heft(dag: Dag, platform: Platform, *, share: float = 1.0, times: Floats | None = None) -> Schedule:

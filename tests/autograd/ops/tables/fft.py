@@ -9,7 +9,7 @@ from typing import Any
 
 from ..inputs import complex_, family, ints, real
 
-add = family("fourier")
+add = family("fft")
 
 
 def _of(name: str, *args: Any, **options: Any) -> Any:

@@ -1,7 +1,6 @@
-"""Contractions and scaled products composed of other ops: tensordot, inner, vdot, cross, cdist, chain_matmul, addmv,
-baddbmm.
+"""Contractions composed of other ops: tensordot, inner, vdot, vecdot, cross, chain_matmul.
 
-They have no derivatives of their own: that of `matmul` is in `linear`, that of `einsum` in `einsum`.
+They have no derivatives of their own: that of `matmul` is in `matmul`, that of `einsum` in `einsum`.
 """
 
 from __future__ import annotations
@@ -13,20 +12,15 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.casting import with_autocast
-from ...dispatch.dispatch import check_operand
-from ...registry.define_op import axis_of, broadcast_shape, conj, space_of
-from ...registry.dtype_constraints import real_floats, takes
-from ...tensor.tensor import Tensor
-from ..elementwise.arithmetic import add, mul, sub
+from ...dispatch.operand_errors import check_operand
+from ...registry.define_op import axis_of, broadcast_shape, conj, like_operand, space_of
+from ..elementwise.arithmetic import mul, sub
 from ..indexing.gathering import index_select
-from ..layout.shape import expand, permute, reshape, unsqueeze
+from ..layout.shape import expand, permute, reshape
 from ..reduction.reduce import sum
-from ..reduction.vector_norms import norm
-from .linear import bmm, dot, matmul, mv, outer
+from .matmul import dot, matmul
 
-PUBLIC = """
-    addbmm addmv addr baddbmm cdist chain_matmul cross inner tensordot vdot vecdot
-""".split()
+PUBLIC = "chain_matmul cross inner tensordot vdot vecdot".split()
 
 _product = with_autocast(matmul)
 """Matrix product under the autocast rule of PyTorch's functions that are composed of it."""
@@ -149,46 +143,4 @@ def cross_along(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 
 def _turn(like: Any, by: int) -> Any:
-    places = (space_of(like).arange(3) + by) % 3
-    return Tensor.made(places) if isinstance(like, Tensor) else places
-
-
-@takes(real_floats, 2)
-def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
-    """Return the p-norms of the differences of all rows of `x1` and all rows of `x2`; their gradient at 0 is 0."""
-    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
-        raise ShapeError(
-            f"cdist needs matrices with the same number of columns, got shapes {list(x1.shape)} and {list(x2.shape)}"
-        )
-    return norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
-
-
-# ---- scaled additions ------------------------------------------------------------------------------------------------
-
-
-def _scaled(value: Any, by: Any) -> Any:
-    return value if type(by) is int and by == 1 else mul(value, by)
-
-
-def _plus(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    return add(_scaled(input, beta), _scaled(product, alpha))
-
-
-def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """Return `beta * input + alpha * (mat @ vec)`."""
-    return _plus(input, mv(mat, vec), beta, alpha)
-
-
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """Return `beta * input + alpha * outer(vec1, vec2)`."""
-    return _plus(input, outer(vec1, vec2), beta, alpha)
-
-
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """Return `beta * input + alpha * bmm(batch1, batch2)`."""
-    return _plus(input, bmm(batch1, batch2), beta, alpha)
-
-
-def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """Return `beta * input + alpha * bmm(batch1, batch2).sum(0)`."""
-    return _plus(input, sum(bmm(batch1, batch2), 0), beta, alpha)
+    return like_operand((space_of(like).arange(3) + by) % 3, like)

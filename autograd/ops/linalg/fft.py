@@ -18,7 +18,7 @@ from ...core.array_layout import as_dense
 from ...devices.serving import factory_device
 from ...dispatch.device_dispatch import made_on
 from ...dispatch.dispatch import call
-from ...registry.define_op import Shape, axis_of, conj, contiguous, define, real_of, space_of
+from ...registry.define_op import Shape, axis_of, conj, contiguous, define, like_operand, real_of, space_of
 from ...tensor.tensor import Tensor
 from ..indexing.indexing import zeros_around
 from ..layout.axis_order import to_dtype
@@ -48,10 +48,6 @@ def _c2c(a: Any, axes: Shape, inverse: bool, norm: str) -> Any:
     return contiguous(out.astype(complex_of(a.dtype), copy=False))
 
 
-def _c2c_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, complex_of(a.dtype)
-
-
 _OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 """The adjoint of a transform is the inverse one, with the factor on the other side."""
 
@@ -61,7 +57,7 @@ def _c2c_backward(ctx: Any, g: Any) -> Any:
     return call(_C2C, (g,), (axes, not inverse, _OTHER[norm]))
 
 
-_C2C = define("fft_c2c", ("a",), _c2c, _c2c_infer, _c2c_backward, saves="none")
+_C2C = define("fft_c2c", ("a",), _c2c, lambda params, a: (a.shape, complex_of(a.dtype)), _c2c_backward, saves="none")
 
 # ---- real to complex, and back ---------------------------------------------------------------------------------------
 
@@ -105,7 +101,7 @@ def _c2r_backward(ctx: Any, g: Any) -> Any:
     if extent % 2 == 0:
         weights[-1] = 1
     weights = weights.reshape([-1 if i == axis else 1 for i in range(len(out.shape))])
-    return out * (Tensor.made(weights) if isinstance(out, Tensor) else weights)
+    return out * (like_operand(weights, out))
 
 
 _R2C = define("fft_r2c", ("a",), _r2c, _r2c_infer, _r2c_backward, saves="none")

@@ -1,0 +1,172 @@
+"""Random numbers: rand, randn, randint, randperm and the like, drawn from the one generator of the process.
+
+It has the same seed in each process until `manual_seed` sets another. In a session each draw is recorded, so that a
+replay draws anew; under vmap a level's randomness decides whether examples differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..core import dtypes
+from ..core.batched_data import batched
+from ..core.modes import state
+from ..devices.serving import factory_device, move_array
+from ..registry.define_op import sizes_of
+from ..tensor.tensor import Tensor
+from .creation import float_dtype, new_leaf
+from .device_dispatch import move_recorded
+
+DEFAULT_SEED = 0
+
+
+class _Random:
+    """The generator of the process."""
+
+    generator: np.random.Generator = np.random.Generator(np.random.Philox(DEFAULT_SEED))
+
+
+def manual_seed(seed: int) -> None:
+    """Start the random numbers of this process afresh, from a seed."""
+    _doing(partial(_seed, int(seed) % (1 << 64)))
+
+
+def _seed(seed: int) -> None:
+    _Random.generator = np.random.Generator(np.random.Philox(seed))
+
+
+def _doing(what: Callable[[], None]) -> None:
+    """Do something to the generator, and tell it to the session's recorder."""
+    what()
+    if state.recorder is not None:
+        state.recorder.drawn(None, what)
+
+
+class GeneratorState:
+    """Where the random numbers of the process stand at this moment, to come back to."""
+
+    def __init__(self) -> None:
+        _doing(self._mark)
+
+    def _mark(self) -> None:
+        self._generator = _Random.generator
+        self._was: Any = self._generator.bit_generator.state
+
+    def _return(self) -> None:
+        _Random.generator = self._generator
+        self._generator.bit_generator.state = self._was
+
+    def back(self) -> None:
+        """Go on drawing from there."""
+        _doing(self._return)
+
+
+@contextmanager
+def drawn_alike(alike: bool) -> Generator[Callable[[], None]]:
+    """Yield what makes the generator of the process start again from where it was, if it is to."""
+    place = GeneratorState()
+    yield place.back if alike else lambda: None
+
+
+def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, device: Any = None) -> Tensor:
+    """Return a leaf of what `draw` gives for some leading dimensions: none, or inside vmap those of the examples that
+    are to differ (VM-12). Numbers are drawn on the host, so that they are the same on every device, and moved."""
+    place = factory_device(device)
+    if not state.batches:
+        return new_leaf(_placed_draw(partial(draw, ()), place), requires_grad)
+    open_levels = state.batches
+    for level in open_levels:
+        if level.randomness == "error":
+            raise AutogradError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+    differing = [level for level in open_levels if level.randomness == "different"]
+    leading = tuple([level.size for level in differing])
+    made = Tensor.made(_placed_draw(partial(draw, leading), place))
+    for level in differing:  # the outermost lies in front, and is wrapped first
+        made = batched(made, 0, level)
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _placed_draw(draw: Callable[[], Any], place: Any) -> Any:
+    """Return drawn numbers on a device. A session records the draw and moves its result."""
+    drawn = np.asarray(draw())
+    if state.recorder is None:
+        return move_array(drawn, place)
+    made = Tensor.made(drawn)
+    state.recorder.drawn(made, draw)
+    return made._data if place is None else move_recorded(made._data, place)
+
+
+def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    wanted = float_dtype(dtype)
+    if wanted.kind not in "fc":
+        raise AutogradError(f"random numbers of a distribution are floating, not {wanted}")
+    own = sizes_of(size)
+
+    def drawn(leading: tuple[int, ...]) -> Any:
+        draw: Any = getattr(_Random.generator, distribution)
+        shape = leading + own
+        if wanted.kind == "c":
+            return ((draw(shape) + 1j * draw(shape)) * math.sqrt(0.5)).astype(wanted)
+        return draw(shape, dtype=wanted) if wanted in (dtypes.float32, dtypes.float64) else draw(shape).astype(wanted)
+
+    return _random_leaf(drawn, requires_grad, device)
+
+
+def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers drawn from the standard normal distribution."""
+    return _drawn("standard_normal", size, dtype, device, requires_grad)
+
+
+def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers drawn evenly from [0, 1)."""
+    return _drawn("random", size, dtype, device, requires_grad)
+
+
+def randint(
+    low: int, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return integers drawn evenly from [low, high); `low` is 0 when only one bound is given."""
+    if size is None:
+        low, high, size = 0, low, high
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    shape = sizes_of((size,))
+    return _random_leaf(
+        lambda leading: _Random.generator.integers(low, high, leading + shape).astype(wanted), requires_grad, device
+    )
+
+
+def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return normally distributed numbers in a tensor's shape and dtype."""
+    place = input.device if device is None else device
+    return randn(input.shape, dtype=input.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
+
+
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return evenly distributed numbers in a tensor's shape and dtype."""
+    place = input.device if device is None else device
+    return rand(input.shape, dtype=input.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
+
+
+def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Return the integers below `n` in random order."""
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+
+    def drawn(leading: tuple[int, ...]) -> Any:
+        if not leading:
+            return _Random.generator.permutation(n).astype(wanted)
+        return _Random.generator.permuted(np.broadcast_to(np.arange(n), (*leading, n)), axis=-1).astype(wanted)
+
+    return _random_leaf(drawn, False, device)

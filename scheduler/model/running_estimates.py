@@ -1,0 +1,67 @@
+"""Running estimates of measured times: the factor of one kind of node on its prior, and the run time of one plan.
+
+`measured_costs` enters measurements. Other work of the machine only adds time, so that slower measurements weigh less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+NEWEST_WEIGHT: Final = 0.25
+"""The weight of a new measurement in the running mean: those of ten runs ago count a twentieth."""
+
+SLOWER_WEIGHT: Final = 0.1
+"""The weight of a new measurement that is slower: other work of the machine only adds time."""
+
+MAX_NODE_FACTOR: Final = 2.0
+"""One measurement of a kind of node counts at most as this many times what was known: a node of 50 µs during which the
+machine did something else for 5 ms has not become a hundred times as heavy."""
+
+
+@dataclass(slots=True)
+class Estimate:
+    """The running estimate for one kind of node."""
+
+    factor: float = 1.0
+    """Measured seconds over those of the prior."""
+    spread: float = 0.0
+    """By how much of `factor` measurements are off it in the mean, weighted as they are."""
+    seconds: float = 0.0
+    """Of one node."""
+    count: int = 0
+    """Runs that it was measured in."""
+
+    def take(self, factor: float, seconds: float) -> None:
+        """Enter a measurement. The first is replaced by the second: code that runs for the first time is slow."""
+        self.count += 1
+        if self.count <= 2:
+            self.spread = 1.0 if self.count == 1 else abs(factor - self.factor) / max(factor, self.factor)
+            self.factor, self.seconds = factor, seconds
+            return
+        weight = max(NEWEST_WEIGHT if factor < self.factor else SLOWER_WEIGHT, 1.0 / (self.count - 1))
+        if factor > MAX_NODE_FACTOR * self.factor:
+            factor, seconds = MAX_NODE_FACTOR * self.factor, MAX_NODE_FACTOR * self.seconds
+        off = min(abs(factor - self.factor) / self.factor, 1.0)
+        self.spread += weight * (off - self.spread)
+        self.factor += weight * (factor - self.factor)
+        self.seconds += weight * (seconds - self.seconds)
+
+
+@dataclass(slots=True)
+class PlanTimes:
+    """The running mean of a plan's run time, from the first call to the last record."""
+
+    seconds: float = 0.0
+    count: int = 0
+    """Runs that were measured."""
+    ended: int = 0
+    """Runs, of which not all are measured."""
+    measured: int = 0
+    """Runs whose parts were measured, whatever was in their way."""
+
+    def take(self, seconds: float) -> None:
+        """Enter a run. The first is replaced by the second, as in `Estimate`."""
+        self.count += 1
+        weight = 1.0 if self.count <= 2 else max(NEWEST_WEIGHT, 1.0 / (self.count - 1))
+        self.seconds += weight * (seconds - self.seconds)
