@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.errors import AutogradError
 
 from ..core.recorder import Data, Recorder
-from ..dispatch.dispatch import attach_node
+from ..dispatch.backward_node import attach_node
 from ..nodes.node import NO_EDGE, Node, next_sequence
 from ..nodes.op_node import OpNode
 from ..storage.version_counter import tell_of_changes, was_changed
