@@ -139,9 +139,11 @@ class Watched:
     def listed(self) -> int:
         """Return how many transfers between devices the plans of the runs since `forget` list."""
         module = importlib.import_module("raygrad.scheduler.explain.device_transfers")
+        price = importlib.import_module("raygrad.scheduler.model.priced_graph").PricedGraph
+        costs = importlib.import_module("raygrad.scheduler.model.costs").Costs()
         graphs = [(run._graph, run.plan) for run in self._runs[self._skip :]]
         return sum(
-            len(module.device_transfers(graph, [0] * graph.values, [-1] * len(graph.externals), plan))
+            len(module.device_transfers(price(graph, costs), [-1] * len(graph.externals), plan))
             for graph, plan in graphs
         )
 
