@@ -49,7 +49,8 @@ class PackHooks(NamedTuple):
 class PackedSavedTensor:
     """A saved value as `pack` returned it.
 
-    What `pack` returned as it was shown, or as an alias of it, is still checked for changes in place (GR-05).
+    What `pack` returned as it was shown is still checked for changes in place (GR-05); an alias of it is not, as in
+    PyTorch.
     """
 
     __slots__ = ("_counter", "_meta", "_unpack", "_value", "_version", "tangents")

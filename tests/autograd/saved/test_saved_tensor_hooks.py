@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 from typing import Any
 
@@ -240,6 +241,16 @@ def test_a_change_after_packing_shows_in_an_alias_and_not_in_a_copy(T: Any, whic
     x, y = changed_after_packing(T, which, lambda t: t.detach().clone() if copies else t.detach())
     y.sum().backward()
     assert x.grad.tolist() == (kept if copies else [2 * one for one in kept])
+
+
+def test_gr_05_a_view_that_was_packed_shows_a_later_change(T: Any):
+    x = vector(T, 1, 1)
+    y = x * 1
+    with hooks(T, lambda t: t.view(2, 1), lambda t: t.view(2)):
+        z = y.sin()
+    y.detach().add_(1)
+    z.sum().backward()
+    assert x.grad.tolist() == pytest.approx([math.cos(2.0)] * 2)
 
 
 @pytest.mark.parametrize("which", ["input", "output"])
