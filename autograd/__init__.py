@@ -15,8 +15,7 @@ if not __name__.startswith("raygrad."):  # found through the repository's root, 
 from . import ops as ops  # first: what of it lower layers use are single modules of it
 
 # isort: split
-from . import forward_ad, functional, grad_mode, graph
-from . import function as function
+from . import forward_ad, function as function, functional, grad_mode, graph
 from .assembly import assemble as _assemble
 from .core.modes import enable_grad, no_grad, set_grad_enabled
 from .derived.custom_op import declare_op

@@ -5,7 +5,5 @@ Defined in `core.modes` and `tensor.inference`.
 
 from __future__ import annotations
 
-from .core.modes import enable_grad as enable_grad
-from .core.modes import no_grad as no_grad
-from .core.modes import set_grad_enabled as set_grad_enabled
+from .core.modes import enable_grad as enable_grad, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from .tensor.inference import inference_mode as inference_mode

@@ -21,8 +21,7 @@ from ..dispatch.device_dispatch import zeros_on
 from ..engine.engine import grad
 from ..functions.function import Function
 from ..tensor.tensor import Tensor
-from . import check_report as report
-from . import jacobians
+from . import check_report as report, jacobians
 from .jacobians import Array, CheckedOutputs, Run, as_tensors, differentiable
 
 RANDOM_SEED = 17

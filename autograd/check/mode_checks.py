@@ -19,8 +19,7 @@ from ..dispatch.device_dispatch import zeros_on
 from ..engine.engine import grad
 from ..tensor.tensor import Tensor
 from ..vmap.vmap import vmap
-from . import check_report as report
-from . import jacobians
+from . import check_report as report, jacobians
 from .backward_checks import RANDOM_SEED, GradientCheck, unit
 from .jacobians import Array, CheckedOutputs, Run
 

@@ -22,8 +22,7 @@ from .backends.backend import Backend
 from .backends.cpu import CPU as CPU
 from .backends.device import Device
 from .backends.device_memory import describe_shapes, with_memory_retry
-from .backends.serving_backends import ABSENT, HOST, ServingBackends
-from .backends.serving_backends import serve as serve
+from .backends.serving_backends import ABSENT, HOST, ServingBackends, serve as serve
 from .simulated.simulated_device import StandIn
 
 STAND_IN = "RAYGRAD_STAND_IN"

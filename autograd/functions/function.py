@@ -44,8 +44,7 @@ from .context import FunctionNode, name_as_generated, note_references
 from .function_class_api import FunctionClassMembers
 from .function_outputs import check_returned, check_unmarked, wrap_outputs
 from .function_traits import FunctionTraits, may_mark, unwritten, unwritten_forward, unwritten_setup
-from .user_backward import densified
-from .user_backward import run_backward as run_backward
+from .user_backward import densified, run_backward as run_backward
 from .writable_inputs import saved_copies
 
 _HERE = contextlib.nullcontext()

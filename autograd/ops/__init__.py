@@ -21,8 +21,8 @@ from .elementwise import (
     predicates,
     special,
     unary,
+    where as masks,
 )
-from .elementwise import where as masks
 from .indexing import gathering, indexing, selecting, unique
 from .layout import (
     axis_order,
@@ -35,8 +35,18 @@ from .layout import (
     striding,
     windows,
 )
-from .linalg import cdist, einsum, factorizations, fft, matrix_exponential, norms, solving, tensordot, triangular
-from .linalg import matmul as products
+from .linalg import (
+    cdist,
+    einsum,
+    factorizations,
+    fft,
+    matmul as products,
+    matrix_exponential,
+    norms,
+    solving,
+    tensordot,
+    triangular,
+)
 from .neural import (
     activations,
     convolution,

@@ -18,9 +18,7 @@ import msgpack
 
 from .checks import unpack
 from .value_reader import read_values
-from .value_writer import Blob as Blob
-from .value_writer import Buffer as Buffer
-from .value_writer import write_values
+from .value_writer import Blob as Blob, Buffer as Buffer, write_values
 
 
 class Packed(NamedTuple):

@@ -76,56 +76,68 @@ _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
 
 if TYPE_CHECKING:
-    from raygrad import amp as amp
-    from raygrad import autograd as autograd
-    from raygrad import cuda as cuda
-    from raygrad import errors as errors
-    from raygrad import fft as fft
-    from raygrad import func as func
-    from raygrad import functional as functional
-    from raygrad import interop as interop
-    from raygrad import linalg as linalg
-    from raygrad import nn as nn
-    from raygrad import optim as optim
-    from raygrad import utils as utils
-    from raygrad.autograd.core.dtypes import float32 as float32
-    from raygrad.autograd.core.dtypes import float64 as float64
-    from raygrad.autograd.core.dtypes import int64 as int64
-    from raygrad.autograd.core.modes import enable_grad as enable_grad
-    from raygrad.autograd.core.modes import is_grad_enabled as is_grad_enabled
-    from raygrad.autograd.core.modes import no_grad as no_grad
-    from raygrad.autograd.core.modes import set_grad_enabled as set_grad_enabled
+    from raygrad import (
+        amp as amp,
+        autograd as autograd,
+        cuda as cuda,
+        errors as errors,
+        fft as fft,
+        func as func,
+        functional as functional,
+        interop as interop,
+        linalg as linalg,
+        nn as nn,
+        optim as optim,
+        utils as utils,
+    )
+    from raygrad.autograd.core.dtypes import float32 as float32, float64 as float64, int64 as int64
+    from raygrad.autograd.core.modes import (
+        enable_grad as enable_grad,
+        is_grad_enabled as is_grad_enabled,
+        no_grad as no_grad,
+        set_grad_enabled as set_grad_enabled,
+    )
     from raygrad.autograd.core.worker_local import worker_local as worker_local
     from raygrad.autograd.devices import device as device
-    from raygrad.autograd.dispatch.autocast import autocast as autocast
-    from raygrad.autograd.dispatch.autocast import get_autocast_dtype as get_autocast_dtype
-    from raygrad.autograd.dispatch.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
-    from raygrad.autograd.dispatch.autocast import is_autocast_enabled as is_autocast_enabled
-    from raygrad.autograd.dispatch.creation import arange as arange
-    from raygrad.autograd.dispatch.creation import as_tensor as as_tensor
-    from raygrad.autograd.dispatch.creation import asarray as asarray
-    from raygrad.autograd.dispatch.creation import empty as empty
-    from raygrad.autograd.dispatch.creation import empty_like as empty_like
-    from raygrad.autograd.dispatch.creation import eye as eye
-    from raygrad.autograd.dispatch.creation import from_dlpack as from_dlpack
-    from raygrad.autograd.dispatch.creation import from_numpy as from_numpy
-    from raygrad.autograd.dispatch.creation import full as full
-    from raygrad.autograd.dispatch.creation import full_like as full_like
-    from raygrad.autograd.dispatch.creation import linspace as linspace
-    from raygrad.autograd.dispatch.creation import ones as ones
-    from raygrad.autograd.dispatch.creation import ones_like as ones_like
-    from raygrad.autograd.dispatch.creation import tensor as tensor
-    from raygrad.autograd.dispatch.creation import zeros as zeros
-    from raygrad.autograd.dispatch.creation import zeros_like as zeros_like
-    from raygrad.autograd.dispatch.random_numbers import manual_seed as manual_seed
-    from raygrad.autograd.dispatch.random_numbers import rand as rand
-    from raygrad.autograd.dispatch.random_numbers import randint as randint
-    from raygrad.autograd.dispatch.random_numbers import randn as randn
+    from raygrad.autograd.dispatch.autocast import (
+        autocast as autocast,
+        get_autocast_dtype as get_autocast_dtype,
+        is_autocast_cache_enabled as is_autocast_cache_enabled,
+        is_autocast_enabled as is_autocast_enabled,
+    )
+    from raygrad.autograd.dispatch.creation import (
+        arange as arange,
+        as_tensor as as_tensor,
+        asarray as asarray,
+        empty as empty,
+        empty_like as empty_like,
+        eye as eye,
+        from_dlpack as from_dlpack,
+        from_numpy as from_numpy,
+        full as full,
+        full_like as full_like,
+        linspace as linspace,
+        ones as ones,
+        ones_like as ones_like,
+        tensor as tensor,
+        zeros as zeros,
+        zeros_like as zeros_like,
+    )
+    from raygrad.autograd.dispatch.random_numbers import (
+        manual_seed as manual_seed,
+        rand as rand,
+        randint as randint,
+        randn as randn,
+    )
     from raygrad.autograd.engine.checkpointing import checkpoint as checkpoint
-    from raygrad.autograd.nodes.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-    from raygrad.autograd.nodes.anomaly import is_anomaly_enabled as is_anomaly_enabled
-    from raygrad.autograd.tensor.inference import inference_mode as inference_mode
-    from raygrad.autograd.tensor.inference import is_inference_mode_enabled as is_inference_mode_enabled
+    from raygrad.autograd.nodes.anomaly import (
+        is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+        is_anomaly_enabled as is_anomaly_enabled,
+    )
+    from raygrad.autograd.tensor.inference import (
+        inference_mode as inference_mode,
+        is_inference_mode_enabled as is_inference_mode_enabled,
+    )
     from raygrad.autograd.tensor.tensor import Tensor as Tensor
     from raygrad.autograd.vmap.vmap import vmap as vmap
     from raygrad.client.session.pins import place as place

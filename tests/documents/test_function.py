@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import raygrad as torch
-from raygrad.autograd import Function, grad
-from raygrad.autograd import forward_ad as fwAD
+from raygrad.autograd import Function, forward_ad as fwAD, grad
 
 from .members import ATTRIBUTES, METHODS, without_a_test
 

@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from raygrad.report.grouped import MAX_LABELS, MAX_LARGE_BOXES, MAX_SMALL_BOXES, by_segment
 from raygrad.report.picture import DrawnSegment, SegmentEdge

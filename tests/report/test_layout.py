@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from raygrad.report.layout import by_node, node_title
 from raygrad.report.picture import Box, DrawnSegment, Picture

@@ -26,16 +26,18 @@ from raygrad.errors import NotShippable
 from .bytecode import writes_items
 from .code_cache_key import CodeCacheKey
 from .effects import name_changed_by, optimizer_call_in
-from .exceptions import pack_exception as pack_exception
-from .exceptions import unpack_exception as unpack_exception
+from .exceptions import pack_exception as pack_exception, unpack_exception as unpack_exception
 from .fingerprint import by_import_name, by_reference, digest
 from .guard import Guard
 from .importable import import_name, imports_alike
-from .pickling import MUTABLE, CodePickler, class_table, unpicklable_message
-from .pickling import pickle_value as pickle_value
-from .unpickling import ClassName, load, opens_as_worker
-from .unpickling import opening_as_worker as opening_as_worker
-from .unpickling import unpickle_value as unpickle_value
+from .pickling import MUTABLE, CodePickler, class_table, pickle_value as pickle_value, unpicklable_message
+from .unpickling import (
+    ClassName,
+    load,
+    opening_as_worker as opening_as_worker,
+    opens_as_worker,
+    unpickle_value as unpickle_value,
+)
 
 OPENED_KEPT: Final = 1024
 """Opened code that is cached per process: a bound for programs that make new definitions without end."""

@@ -38,8 +38,8 @@ from raygrad.scheduler.machine.events import (
     ValueDropped,
     ValueExported,
     ValueRequested,
+    WorkerDied as WorkerLostEvent,
 )
-from raygrad.scheduler.machine.events import WorkerDied as WorkerLostEvent
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import InStore, OnWorker, ValueLocation

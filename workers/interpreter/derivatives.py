@@ -40,8 +40,7 @@ from ..values.contexts import Context, with_attributes
 from ..values.slots import Execute, Slots
 from .arguments import given
 from .functions import Host, refuses_write
-from .leaf_gradients import BorrowedLeaves
-from .leaf_gradients import refused as refused_change
+from .leaf_gradients import BorrowedLeaves, refused as refused_change
 from .user_emits import emitting_to
 
 CONDUCT: Final = "conduct"

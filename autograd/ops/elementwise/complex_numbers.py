@@ -13,8 +13,7 @@ from raygrad.errors import AutogradError
 
 from ...dispatch.dispatch import call_few
 from ...dispatch.operand_errors import check_operand
-from ...registry.define_op import broadcast_shape, define, infer_same, real_of, space_of
-from ...registry.define_op import conj as conjugated
+from ...registry.define_op import broadcast_shape, conj as conjugated, define, infer_same, real_of, space_of
 from ..layout.axis_order import zeros_as
 from ..layout.joining import stack
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from .inputs import FAMILIES as FAMILIES
-from .tables import bends as bends
-from .tables import elementwise as elementwise
-from .tables import fft as fft
-from .tables import images as images
-from .tables import matrices as matrices
-from .tables import networks as networks
-from .tables import pointwise as pointwise
-from .tables import reductions as reductions
-from .tables import selecting as selecting
-from .tables import shapes as shapes
-from .tables import special as special
+from .tables import (
+    bends as bends,
+    elementwise as elementwise,
+    fft as fft,
+    images as images,
+    matrices as matrices,
+    networks as networks,
+    pointwise as pointwise,
+    reductions as reductions,
+    selecting as selecting,
+    shapes as shapes,
+    special as special,
+)

@@ -16,9 +16,7 @@ from . import (
     training,
     undefined,
 )
-from .registry import PROGRAMS as PROGRAMS
-from .registry import TAGS as TAGS
-from .registry import Program as Program
+from .registry import PROGRAMS as PROGRAMS, TAGS as TAGS, Program as Program
 
 FAMILIES = (
     graphs,

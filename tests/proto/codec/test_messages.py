@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from raygrad.errors import NotShippable, ProtocolError
 from raygrad.proto.codec.frames import PROTOCOL_VERSION, FrameDecoder, NeedData, decode_frame, encode_frame

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from raygrad.errors import ProtocolError

@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.scheduler.memory.memory_ledger import MemoryUse
 from raygrad.scheduler.memory.min_memory_order import min_memory_order

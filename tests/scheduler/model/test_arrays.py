@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.scheduler.model.arrays import as_tuples, graph_arrays, number_pairs, number_rows, offsets
 from raygrad.scheduler.model.costs import Costs

@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.dag import Platform, Schedule, dag_of
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.placing.constraints import find_constraints
-from raygrad.scheduler.planning import clustered_planner as large_module
-from raygrad.scheduler.planning import planner as planner_module
+from raygrad.scheduler.planning import clustered_planner as large_module, planner as planner_module
 from raygrad.scheduler.planning.clustered_planner import (
     ClusteredPlanner,
     PlacementStrategy,

@@ -1,5 +1,4 @@
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.ir.graph import structural_hash

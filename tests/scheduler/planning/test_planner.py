@@ -2,8 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.errors import PlanError
 from raygrad.proto.codec.graphs import encode_graph

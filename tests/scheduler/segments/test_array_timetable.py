@@ -3,15 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs, LinkCost
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
-from raygrad.scheduler.segments import array_timetable
-from raygrad.scheduler.segments import timetable as predict_module
+from raygrad.scheduler.segments import array_timetable, timetable as predict_module
 from raygrad.scheduler.segments.array_timetable import segment_times
 from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner
 from raygrad.scheduler.segments.segmenter import segment_graph

@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.proto.codec.messages import encode_message
 from raygrad.proto.ir.graph import KEEP_ON_WORKER

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.scheduler.model.dag import Schedule, dag_of
 from raygrad.scheduler.placing.spreading import NodeDemands, rank_order, schedule_many_workers

@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges

@@ -3,8 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from raygrad.errors import PlanError
 from raygrad.scheduler.model.costs import Costs

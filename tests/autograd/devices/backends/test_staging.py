@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from raygrad.autograd.devices import StandIn
 from raygrad.autograd.devices.backends.backend import Backend
