@@ -42,6 +42,9 @@ TENSOR: Final = ClassInterface(
         Attribute("_grad", "`.grad` without waiting and warning: workers lend it, optimisers read it.", settable=True),
         Attribute("_tangents", "The tangents of forward mode: a session keeps them beside arguments.", settable=True),
         Attribute("_grad_fn", "The node without the look at a view's: sessions read and set it.", settable=True),
+        Attribute(
+            "_view", "What a view shows of whose memory, None of others: workers look for outputs that are views."
+        ),
         Attribute("_base", "Of a view, whose memory it is: workers report which argument an output is a view of."),
         Attribute("_counter", "The version counter: an output in a session shares its argument's.", settable=True),
         Attribute("_shares_memory", "Whether others may write its array: then a session sends it again."),

@@ -272,7 +272,9 @@ def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: S
     facts.append(type(raw))
     facts.append(len(outputs))
     for number, output in enumerate(outputs):
-        if type(output) is not Tensor or output._base is not None or output._requires_grad:
+        if type(output) is not Tensor or output._requires_grad:
+            return None
+        if output._view is not None and output._base is not None:
             return None
         for arg in args:
             if arg is output:

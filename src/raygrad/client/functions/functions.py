@@ -163,7 +163,6 @@ class _FunctionCallInProgress:
         sources: list[Any] = []
         inputs: list[Pending | None] = []
         flags: list[int] = []
-        related = 0
         for arg in self.args:
             if isinstance(arg, Tensor):
                 pending = recorder.inputs.leaf(arg)
@@ -175,8 +174,6 @@ class _FunctionCallInProgress:
                         key.append(("again", position))
                         break
                 inputs.append(pending)
-                if has_views(arg):
-                    related += 1
             else:
                 constant, identity = snapshot(arg, self.cls, len(flags))
                 if constant.inside:
@@ -195,7 +192,9 @@ class _FunctionCallInProgress:
                 self.objects.append(value)
             key.append((name, identity))
             sources.append(constant)
-        self.sources, self.inputs, self.read, self.flags, self.related = sources, inputs, inputs, flags, related
+        self.sources, self.inputs, self.read, self.flags = sources, inputs, inputs, flags
+        tensors = [arg for arg in self.args if isinstance(arg, Tensor)]
+        self.related = sum(map(has_views, tensors)) if len(tensors) > 1 else 0  # counts from two on
 
     def read_captured(self) -> None:
         """Find the captured inputs: what the code captured, and the tensors in objects."""

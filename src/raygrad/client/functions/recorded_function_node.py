@@ -429,7 +429,7 @@ class RecordedFunction(FunctionNode):
         for position, tensor in self._tensors.items():
             if self._unchecked and (position, False) in self._unchecked:
                 continue
-            if tensor.grad_fn is None and not tensor._requires_grad and leads_to_producer(self._edges[position]):
+            if not tensor._requires_grad and tensor.grad_fn is None and leads_to_producer(self._edges[position]):
                 if self._has_saved(position, False):
                     return self._detached_message(position)
         return ""
