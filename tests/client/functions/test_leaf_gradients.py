@@ -178,3 +178,24 @@ def test_leaves_are_met_where_code_could_do_something_with_their_gradients() -> 
         forward = reachable_leaves(recorder, ADDS, captured, forward=True)
         assert forward is not None
         assert forward.fate == REFUSED
+
+
+def test_a_captured_leaf_with_a_hook_after_accumulation_is_not_added_to_elsewhere() -> None:
+    leaf = rg.ones(2, requires_grad=True)
+    leaf.register_post_accumulate_grad_hook(lambda param: None)
+
+    class Adds(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            with rg.enable_grad():
+                (leaf * 3).sum().backward()
+            return grad
+
+    with rg.Session() as session:
+        Adds.apply(rg.ones(2, requires_grad=True)).sum().backward()
+        with pytest.raises(RuntimeError, match="the leaf has hooks"):
+            session._waiter.wait_for_everything()

@@ -83,3 +83,23 @@ def test_runs_that_have_ended_are_forgotten_in_order(session: Any) -> None:
         assert session._runs.history == []
         assert session._runs.active == {}
         assert session.last_run.finished
+
+
+def test_gradients_that_were_undefined_once_are_known_to_be_so_at_times(session: Any) -> None:
+    class EndsAt(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any, place: int) -> Any:
+            ctx.place = place
+            return x + y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return (None, grad, None) if ctx.place == 0 else (grad, None, None)
+
+    with session:
+        for place in (0, 1, 1):
+            inputs: Any = [rg.ones(2, requires_grad=True) for _ in range(2)]
+            EndsAt.apply(*inputs, place).sum().backward()
+            assert [one.grad is None for one in inputs] == [place == 0, place == 1]
+            session._waiter.wait_for_everything()
+        assert [observed.undefined for observed in session._observed.gradients.values()] == [(0, 1)]
