@@ -90,3 +90,17 @@ def test_code_that_may_add_to_gradients_is_known_by_its_fingerprint() -> None:
         shipped = recorder.code.ship(adds)
         assert recorder.code.effects(adds, shipped) & ADDS
         assert session._observed.leaf_effects[shipped.fingerprint] & ADDS
+
+
+def test_a_class_that_cannot_be_hashed_is_shipped() -> None:
+    class Comparing(type(rg.autograd.Function)):  # Python gives what defines `__eq__` alone no hash
+        def __eq__(cls, other: object) -> bool:
+            return cls is other
+
+    class Doubles(rg.autograd.Function, metaclass=Comparing):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+    with rg.Session(workers=1) as session:
+        assert session._recorder.code.ship(Doubles).shipment.name == "Doubles"

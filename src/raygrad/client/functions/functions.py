@@ -193,8 +193,9 @@ class _FunctionCallInProgress:
             key.append((name, identity))
             sources.append(constant)
         self.sources, self.inputs, self.read, self.flags = sources, inputs, inputs, flags
-        tensors = [arg for arg in self.args if isinstance(arg, Tensor)]
-        self.related = sum(map(has_views, tensors)) if len(tensors) > 1 else 0  # counts from two on
+        self.related = 0  # counts from two on
+        if len(self.args) > 1:
+            self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
 
     def read_captured(self) -> None:
         """Find the captured inputs: what the code captured, and the tensors in objects."""

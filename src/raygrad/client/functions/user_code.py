@@ -60,7 +60,7 @@ class UserCode:
 
     def _still_shipped(self, obj: Any) -> Shipped | None:
         """Return a class as it was shipped for an earlier submission, if the executor has it and its guard holds."""
-        found, registered = self._lasting.get(obj, (None, 0)) if isinstance(obj, type) else (None, 0)
+        found, registered = self._lasting.get(obj, (None, 0)) if _is_hashable_class(obj) else (None, 0)
         if found is None or self._registered - registered >= CODE_CACHE_SIZE or declares_request(obj):
             return None
         return found if found.guard.holds() else None
@@ -75,7 +75,7 @@ class UserCode:
             needs = requested_by(obj)
             if needs:
                 self.requests["@" + found.fingerprint] = ResourceRequest(obj.__name__, needs)
-            elif found.lasts and by_reference and not found.captured:
+            elif found.lasts and by_reference and not found.captured and _is_hashable_class(obj):
                 self._lasting[obj] = found, self._registered
                 if len(self._lasting) > LASTING_KEPT:
                     del self._lasting[next(iter(self._lasting))]
@@ -108,3 +108,8 @@ class UserCode:
             if self._log.trace is not None:
                 self._log.trace.copied(one, values[-1])
         return values
+
+
+def _is_hashable_class(obj: Any) -> bool:
+    """Tell whether user code is a class that a dict can have as a key: a metaclass may compare without hashing."""
+    return isinstance(obj, type) and type(obj).__hash__ is not None
