@@ -5,6 +5,7 @@ Operands are tensors, or a tensor and a Python number. Other arithmetic is in `a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,44 +80,36 @@ def _no_gradient(ctx: Any, g: Any) -> Any:
     return zeros_as(g) if need_a else None, zeros_as(g) if need_b else None
 
 
-floor_divide = binary_function(
-    define(
-        "floor_divide",
+def _define(name: str, kernel: Any, backward: Callable[[Any, Any], Any], **kept: Any) -> Any:
+    """Define an op of two operands that takes real numbers, and refuses integer division by zero."""
+    return define(
+        name,
         ("a", "b"),
-        _checked(_floor_divide),
-        infer_elementwise("floor_divide"),
-        _no_gradient,
-        saves="none",
+        _checked(kernel),
+        infer_elementwise(name),
+        backward,
         promotes="arith",
         admits=real_numbers,
-    ),
+        **kept,
+    )
+
+
+floor_divide = binary_function(
+    _define("floor_divide", _floor_divide, _no_gradient, saves="none"),
     __name__,
     "Return `input / other` rounded towards minus infinity.",
 )
 
 
-_DIV_TRUNC = define(
-    "div_trunc",
-    ("a", "b"),
-    _checked(_div_trunc),
-    infer_elementwise("div_trunc"),
-    _no_gradient,
-    saves="none",
-    promotes="arith",
-    admits=real_numbers,
-)
+_DIV_TRUNC = _define("div_trunc", _div_trunc, _no_gradient, saves="none")
 
 
 remainder = binary_function(
-    define(
+    _define(
         "remainder",
-        ("a", "b"),
-        _checked(np.remainder),
-        infer_elementwise("remainder"),
+        np.remainder,
         lambda ctx, g: (g, -g * floor_divide(*ctx.saved_tensors) if ctx.needs_input_grad[1] else None),
         saved_for={"a": "b", "b": "b"},
-        promotes="arith",
-        admits=real_numbers,
     ),
     __name__,
     "Return the remainder of `input / other`, with the sign of `other`, as Python's `%`.",
@@ -124,15 +117,11 @@ remainder = binary_function(
 
 
 fmod = binary_function(
-    define(
+    _define(
         "fmod",
-        ("a", "b"),
-        _checked(np.fmod),
-        infer_elementwise("fmod"),
+        np.fmod,
         lambda ctx, g: (g, -g * call_few(_DIV_TRUNC, *ctx.saved_tensors) if ctx.needs_input_grad[1] else None),
         saved_for={"a": "b", "b": "b"},
-        promotes="arith",
-        admits=real_numbers,
     ),
     __name__,
     "Return the remainder of `input / other`, with the sign of `input`, as C's fmod.",
