@@ -74,13 +74,23 @@ class SpillFile:
         return region
 
     def read(self, offset: int, lengths: Sequence[int]) -> tuple[NDArray[np.uint8], ...]:
-        """Return the buffers that were written at an offset."""
+        """Return the buffers that were written at an offset.
+
+        Raises:
+            ExecutionError: the file cannot be read, or was cut short by others.
+        """
         found: list[NDArray[np.uint8]] = []
         for length in lengths:
             buffer = np.empty(length, np.uint8)
             done = 0
             while done < length:
-                done += os.preadv(self._file.fileno(), [cast(Any, buffer[done:])], offset + done)
+                try:
+                    count = os.preadv(self._file.fileno(), [cast(Any, buffer[done:])], offset + done)
+                except OSError as error:
+                    raise ExecutionError(f"a spilled value of {length:,} bytes could not be read: {error}") from error
+                if not count:
+                    raise ExecutionError(f"a spilled value of {length:,} bytes is no longer in its file, which was cut")
+                done += count
             offset += length
             buffer.flags.writeable = False
             found.append(buffer)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 from raygrad.autograd.core.pytree import Structure, flatten, unflatten
 from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.workers.code.shipping import pickle_value, unpickle_value
@@ -167,4 +169,4 @@ def identity_of(leaf: Any) -> Any:
 
     It is hashable if the constant is.
     """
-    return (type(leaf), repr(leaf) if isinstance(leaf, float | complex) else leaf)
+    return (type(leaf), repr(leaf) if isinstance(leaf, float | complex | np.inexact) else leaf)

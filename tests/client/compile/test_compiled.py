@@ -371,6 +371,21 @@ def test_kinds_of_arguments_are_recorded_apart(session: Any) -> None:
     assert step.recorded == 4
 
 
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, complex])
+def test_zeros_of_either_sign_are_recorded_apart_and_nan_is_itself(session: Any, kind: Any) -> None:
+    @session.compile
+    def step(x: Any, scale: Any) -> Any:
+        return x * scale
+
+    x = rg.tensor([1.0])
+    signs = [np.signbit(step(x, kind(scale)).numpy().real).item() for scale in (0.0, -0.0, 0.0)]
+    assert signs == [False, True, False]
+    recorded = step.recorded
+    for _ in range(2):
+        step(x, kind("nan"))
+    assert step.recorded == recorded + 1
+
+
 def test_one_tensor_as_two_arguments_is_not_two(session: Any) -> None:
     def run(x: Any, y: Any) -> Any:
         x.add_(1.0)

@@ -63,6 +63,29 @@ def test_a_disk_that_cannot_be_written_to_is_named(monkeypatch: pytest.MonkeyPat
         SpillFile().write(pack_values([np.ones(10_000)]))
 
 
+@pytest.mark.parametrize("end", [0, 4096])
+def test_a_value_whose_file_was_cut_is_named_and_not_waited_for(monkeypatch: pytest.MonkeyPatch, end: int) -> None:
+    real = os.preadv
+
+    def cut(descriptor: int, buffers: Any, offset: int) -> int:
+        return real(descriptor, [buffers[0][: max(end - offset, 0)]], offset) if offset < end else 0
+
+    region = SpillFile().write(pack_values([np.arange(3000.0)]))
+    monkeypatch.setattr(os, "preadv", cut)
+    with pytest.raises(ExecutionError, match="cut"):
+        region.read()
+
+
+def test_a_value_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> int:
+        raise OSError(5, "Input/output error")
+
+    region = SpillFile().write(pack_values([np.arange(3000.0)]))
+    monkeypatch.setattr(os, "preadv", broken)
+    with pytest.raises(ExecutionError, match="could not be read"):
+        region.read()
+
+
 def test_a_host_spills_what_is_undefined_as_such() -> None:
     host = WorkerHost("worker 0")
     assert host.values.load(host.values.spill_slot([None], 0)) is None

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 from raygrad.autograd.core import dtypes
 from raygrad.autograd.core.collector_pause import collector_paused
 from raygrad.autograd.core.modes import state
@@ -267,5 +269,5 @@ def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
                 f"argument {position} of a compiled function is of type {kind.__name__}, which cannot be told from "
                 "others of its type: pass data as tensors (rg.from_numpy), options as numbers and strings"
             ) from error
-        found.append((kind, repr(leaf) if kind in (float, complex) else leaf))
+        found.append((kind, repr(leaf) if isinstance(leaf, float | complex | np.inexact) else leaf))  # -0.0, NaN
     return found
