@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -169,4 +169,4 @@ def identity_of(leaf: Any) -> Any:
 
     It is hashable if the constant is.
     """
-    return (type(leaf), repr(leaf) if isinstance(leaf, float | complex | np.inexact) else leaf)
+    return (type(leaf), repr(cast(object, leaf)) if isinstance(leaf, float | complex | np.inexact) else leaf)

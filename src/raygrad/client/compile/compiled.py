@@ -269,5 +269,7 @@ def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
                 f"argument {position} of a compiled function is of type {kind.__name__}, which cannot be told from "
                 "others of its type: pass data as tensors (rg.from_numpy), options as numbers and strings"
             ) from error
-        found.append((kind, repr(leaf) if isinstance(leaf, float | complex | np.inexact) else leaf))  # -0.0, NaN
+        found.append(
+            (kind, repr(cast(object, leaf)) if isinstance(leaf, float | complex | np.inexact) else leaf)
+        )  # -0.0, NaN
     return found
