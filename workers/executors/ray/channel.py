@@ -82,6 +82,8 @@ class Channel:
         self._numbers = 0
         self._unanswered: dict[int, bool] = {}
         """By number of a message that is not answered, whether it has calls."""
+        self._loads: set[int] = set()
+        """The numbers of unanswered messages that load programs."""
         self._calls = 0
         """The number of unanswered messages with calls."""
         self._seconds: dict[bytes, float] = {}
@@ -110,9 +112,10 @@ class Channel:
             earlier = self.in_flight.get(segment)
             if earlier is not None and earlier is not batch.sent:
                 batch.after.add(earlier.number)
-        load = self.programs.get(work.call.program)
-        if load in self._unanswered:
-            batch.after.add(load)
+        load = self.programs.get(work.call.program, -1)
+        for number in self._loads:  # of earlier ones, too: code that two programs name goes with the first of them
+            if number <= load:
+                batch.after.add(number)
         self.in_flight[SegmentId(work.call.run, work.call.segment)] = batch.sent
         if alone or self._calls <= MESSAGES_AHEAD:
             return self._send(batch, references, exports)
@@ -159,6 +162,7 @@ class Channel:
     def complete(self, number: int, works: Sequence[Work] = ()) -> None:
         """Note that a message was answered."""
         self._calls -= self._unanswered.pop(number)
+        self._loads.discard(number)
         for work in works:
             self.in_flight.pop(SegmentId(work.call.run, work.call.segment), None)
 
@@ -190,6 +194,8 @@ class Channel:
         number, self._numbers = self._numbers, self._numbers + 1
         self._unanswered[number] = calls
         self._calls += calls
+        if not calls:
+            self._loads.add(number)
         return number
 
     def _method(self, name: str, returns: int) -> Any:

@@ -109,6 +109,20 @@ def test_a_program_is_sent_once_and_its_first_calls_come_after_it(sending: Sendi
     assert sending.actor.sent[-1][3] == {"@g": "more"}
 
 
+def test_a_call_comes_after_the_message_with_code_that_an_earlier_program_brought(sending: Sending):
+    """Messages may arrive in any order: the code of this program went with another one, which is not there yet."""
+    program = Program(1, (), (), (), (), (), (), (), ())
+    sending.channel.load({b"other": program}, {"@f": "code"})  # type: ignore[dict-item]
+    sending.channel.load({b"key": program}, {"@f": "code"})  # type: ignore[dict-item]
+    sending.channel.load({b"later": program}, {"@g": "code"})  # type: ignore[dict-item]
+    assert [sent[3] for sent in sending.actor.sent] == [{"@f": "code"}, {}, {"@g": "code"}]
+    sending.run(0)
+    assert sending.orders == [(3, (0, 1), 1)]
+    sending.answer()
+    sending.run(1)
+    assert sending.orders[1] == (4, (1,), 1)
+
+
 def test_programs_that_come_together_are_one_message_which_the_calls_of_each_come_after(sending: Sending):
     program = Program(1, (), (), (), (), (), (), (), ())
     sending.channel.load({b"key": program, b"other": program}, {})
