@@ -41,9 +41,9 @@ class Rival:
         self._process = context.Process(target=_serve, args=(theirs, serve), name=name)
         self._process.start()
         theirs.close()
-        self._answer()
 
-    def _answer(self) -> Any:
+    def answer(self) -> Any:
+        """Return the answer to what was asked last; the first says that the workers are there."""
         if not self._pipe.poll(PATIENCE):
             raise TimeoutError(f"{self.name} has not answered for {PATIENCE:.0f} s")
         answer = self._pipe.recv()
@@ -54,12 +54,12 @@ class Rival:
     def begin(self, program: Program) -> None:
         """Make the workers ready for the steps of a program."""
         self._pipe.send(program)
-        self._answer()
+        self.answer()
 
     def step(self) -> tuple[float, Outcome]:
         """Take the next step of the program; return its seconds and what it gave."""
         self._pipe.send(None)
-        return self._answer()
+        return self.answer()
 
     def close(self) -> None:
         """End the process and its workers."""
@@ -81,6 +81,8 @@ def rivals() -> Generator[tuple[list[Rival], list[tuple[str, str]]]]:
                 missing.append((name, package))
             else:
                 started.append(Rival(name, serve))
+        for rival in started:
+            rival.answer()
         yield started, missing
     finally:
         for rival in started:
@@ -95,7 +97,7 @@ def _serve(pipe: Connection, serve: Callable[[Connection], None]) -> None:
     with elsewhere():
         try:
             serve(pipe)
-        except EOFError:
+        except (EOFError, BrokenPipeError):
             return
         except BaseException as error:
             pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
@@ -226,7 +228,10 @@ def _joined(name: str, rank: int, port: int) -> Any:
     rpc: Any = importlib.import_module("torch.distributed.rpc")
     torch.set_num_threads(1)
     options = rpc.TensorPipeRpcBackendOptions(
-        num_worker_threads=4, init_method=f"tcp://127.0.0.1:{port}", rpc_timeout=PATIENCE
+        num_worker_threads=4,
+        init_method=f"tcp://127.0.0.1:{port}",
+        rpc_timeout=PATIENCE,
+        _transports=["uv"],  # that of shared memory polls all the time, and would slow whoever else is measured
     )
     rpc.init_rpc(name, rank=rank, world_size=WORKERS + 1, rpc_backend_options=options)
     return rpc

@@ -101,7 +101,7 @@ def _serve(pipe: Connection, case: Sleepers) -> None:
             time.sleep(pipe.recv())
             arguments = numbers(case)
             pipe.send([step(case, arguments) for _ in range(case.steps)])
-    except EOFError:
+    except (EOFError, BrokenPipeError):
         return
     except BaseException as error:
         pipe.send(RuntimeError(f"{case.name}: {type(error).__name__}: {error}"))

@@ -66,13 +66,19 @@ def table_of(found: Sequence[Verdict]) -> Grid:
 def held_against(case: Case, ways: Sequence[str], results: list[Result]) -> list[Result]:
     """Return the results with the fastest of the bare actors' ways as anchor, and the ratios that are aimed at."""
     fastest = min((result for result in results if result.subject in ways), key=lambda result: result.median)
-    anchor, aims = case.against or fastest.subject, ratios_of(case)
+    anchor = case.against or fastest.subject
+    aims = {subject: f"<= {most}" for subject, most in ratios_of(case).items()}
+    if not case.against:
+        aims[FIRST] = f"<= {runs_of(case)} + 1.15 x the median"
     return [
-        result
-        if result.subject == anchor
-        else replace(result, anchor=anchor, aim=f"<= {aims[result.subject]}" if result.subject in aims else "")
+        result if result.subject == anchor else replace(result, anchor=anchor, aim=aims.get(result.subject, ""))
         for result in results
     ]
+
+
+def runs_of(case: Case) -> str:
+    """Return what the first step may take beside other steps, in words."""
+    return "a run" if case.runs == 1 else f"{case.runs} runs"
 
 
 def ratios_of(case: Case) -> dict[str, float]:
@@ -94,8 +100,7 @@ def verdicts(case: Case, results: list[Result], one_run: float) -> list[Verdict]
         found.append(Verdict(name, f"{subject} / {against}", f"{ratio:.2f}", f"<= {most}", ratio <= most))
     if not case.against:
         first, most = by_subject[FIRST].median, case.runs * one_run + 1.15 * by_subject[AFRESH].median
-        runs = "a run" if case.runs == 1 else f"{case.runs} runs"
-        aim = f"<= {runs} + 1.15 x median = {readable(most)}"
+        aim = f"<= {runs_of(case)} + 1.15 x the median = {readable(most)}"
         found.append(Verdict(name, FIRST, readable(first), aim, first <= most))
     for rival in RIVALS:
         if rival in by_subject:
