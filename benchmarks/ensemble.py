@@ -161,7 +161,7 @@ def measured(case: Case, bare: BareActors, started: list[Rival]) -> list[Result]
 
 def cases(*, quick: bool) -> list[Case]:
     """Return the programs, with work calibrated for this machine."""
-    few, some, many, starts = (2, 2, 2, 1) if quick else (3, 4, 7, 2)
+    few, some, many, starts = (2, 2, 2, 1) if quick else (3, 3, 7, 2)
     half, each, steps = (2, 80, 150) if quick else (1, 160, 550)
     wide, narrow = MEGABYTE // 8, MEGABYTE // 32
     middle = calibrated((0.017, 0.017), 8 * MEGABYTE, wide)
@@ -209,6 +209,7 @@ def local_ray() -> Generator[str]:
         num_cpus=2,
         include_dashboard=False,
         logging_level=logging.ERROR,
+        log_to_driver=False,
         object_store_memory=STORE,
     )
     modules = [ensemble_programs, ensemble_by_hand, ensemble_bare_actors, ensemble_seismic]
@@ -234,6 +235,6 @@ def results(quick: bool) -> list[Result | Grid]:
                 found += some
                 judged += verdicts(case, some, case.program.one_run())
             bare.close()
-        judged += [not_measured(name, package) for name, package in missing]
+        judged += [not_measured(name, why) for name, why in missing]
         judged += verdicts_of_sleep(slept(sleeping(address, quick=quick)))
     return [*found, table_of(judged)]

@@ -72,18 +72,23 @@ class Rival:
 
 @contextmanager
 def rivals() -> Generator[tuple[list[Rival], list[tuple[str, str]]]]:
-    """Start those that are installed; give them, and name and package of each that is not."""
+    """Start those that are installed; give them, and for each that is not there its name and why."""
     started: list[Rival] = []
+    ready: list[Rival] = []
     missing: list[tuple[str, str]] = []
     try:
         for name, package, serve in (("Dask futures", "distributed", by_dask), ("torch rpc", "torch", by_torch)):
             if importlib.util.find_spec(package) is None:
-                missing.append((name, package))
+                missing.append((name, f"{package} is not installed"))
             else:
                 started.append(Rival(name, serve))
         for rival in started:
-            rival.answer()
-        yield started, missing
+            try:
+                rival.answer()
+                ready.append(rival)
+            except (RuntimeError, TimeoutError, EOFError) as error:
+                missing.append((rival.name, f"did not start: {error}"))
+        yield ready, missing
     finally:
         for rival in started:
             rival.close()

@@ -51,16 +51,16 @@ class Verdict:
         return self.program, self.claim, self.figure, self.aim, word
 
 
-def not_measured(name: str, package: str) -> Verdict:
-    """Return the line on a rival that is not installed."""
-    return Verdict("all programs", f"{AFRESH} / {name}", f"{package} is not installed", "< 1", None)
+def not_measured(name: str, why: str) -> Verdict:
+    """Return the line on a rival that is not there."""
+    return Verdict("all programs", f"{AFRESH} / {name}", why, "< 1", None)
 
 
 def table_of(found: Sequence[Verdict]) -> Grid:
     """Return the lines as a table."""
     columns = ("program", "claim", "measured", "aim", "")
     rows = tuple(verdict.row() for verdict in found)
-    return Grid("ensembles: what is aimed at", columns, rows, words=2, records=tuple[Any, ...](found))
+    return Grid("ensembles: what is aimed at", columns, rows, words=len(columns), records=tuple[Any, ...](found))
 
 
 def held_against(case: Case, ways: Sequence[str], results: list[Result]) -> list[Result]:
@@ -117,6 +117,7 @@ def verdicts_of_sleep(slept: list[Slept]) -> list[Verdict]:
         if case.first is not None:
             aim = f"<= {case.first} s"
             found.append(Verdict(case.name, "first step", f"{first:.2f} s", aim, first <= case.first))
-        slowest, claim = max(others), f"slowest of steps 2 to {len(one.seconds)}"
+        claim = "second step" if len(others) == 1 else f"slowest of steps 2 to {len(one.seconds)}"
+        slowest = max(others)
         found.append(Verdict(case.name, claim, f"{slowest:.2f} s", f"<= {case.most} s", slowest <= case.most))
     return found

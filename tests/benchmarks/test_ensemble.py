@@ -157,8 +157,8 @@ def test_what_is_not_known_before_is_held_against_the_queue(files):
     }
 
 
-def test_a_rival_that_is_not_installed_is_named_and_not_judged(files):
-    assert files.verdicts.not_measured("Dask futures", "distributed").row() == (
+def test_a_rival_that_is_not_there_is_named_and_not_judged(files):
+    assert files.verdicts.not_measured("Dask futures", "distributed is not installed").row() == (
         "all programs",
         "raygrad / Dask futures",
         "distributed is not installed",
