@@ -233,7 +233,7 @@ def _joined(name: str, rank: int, port: int) -> Any:
     rpc: Any = importlib.import_module("torch.distributed.rpc")
     torch.set_num_threads(1)
     options = rpc.TensorPipeRpcBackendOptions(
-        num_worker_threads=4,
+        num_worker_threads=2,
         init_method=f"tcp://127.0.0.1:{port}",
         rpc_timeout=PATIENCE,
         _transports=["uv"],  # that of shared memory polls all the time, and would slow whoever else is measured
