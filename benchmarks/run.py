@@ -1,4 +1,4 @@
-"""raygrad beside torch, HIPS autograd, bare Ray and plain NumPy, in one run on one machine.
+"""raygrad beside torch, HIPS autograd, bare Ray, Dask and plain NumPy, in one run on one machine.
 
     make bench                          everything, a few minutes
     make bench ARGS="--quick"           shorter chains, smaller graphs, fewer rounds
@@ -26,6 +26,7 @@ from pathlib import Path
 from measure import Grid, Result, as_data, machine, table
 
 PARTS = (
+    "ensemble",
     "smallest",
     "eager",
     "planning",
