@@ -25,6 +25,9 @@ class RunSegment:
     segment: int
     attempt: int
     worker: int
+    priority: float = 0.0
+    """Of the calls that are ready on a worker, those of the earliest run go first, and of these the one with the
+    highest priority (`SubmittedSegment.priority`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

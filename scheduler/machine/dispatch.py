@@ -91,7 +91,13 @@ class Dispatcher:
         self._state.in_flight[worker] = self._state.in_flight.get(worker, 0) + 1
         self._liveness.unpin_now(worker)  # it goes along with the call
         self._liveness.commands.append(
-            RunSegment(run=segment.run, segment=segment.index, attempt=segment.attempt, worker=worker)
+            RunSegment(
+                run=segment.run,
+                segment=segment.index,
+                attempt=segment.attempt,
+                worker=worker,
+                priority=segment.given.priority,
+            )
         )
         values = self._state.runs[segment.run].values
         for value_id in segment.kept:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..model.plan import Plan, ValueLocation
+from ..model.plan import Plan, Segment, ValueLocation
 
 Status = Literal["done", "failed", "skipped"]
 """How an attempt ended; as `Record.status`."""
@@ -33,6 +33,10 @@ class SubmittedSegment:
     """Per object that it returns, True if the object holds saved values (contexts, residuals)."""
     pins: tuple[int, ...] = ()
     """Value ids that it leaves pinned on its worker."""
+    seconds: float = 0.0
+    """Its predicted work."""
+    priority: float = 0.0
+    """Predicted work from its start to the end of the run along its longest chain of readers; see `priorities`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +158,7 @@ def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[in
     value that the client supplies.
     """
     segments: list[SubmittedSegment] = []
-    for segment in plan.segments:
+    for segment, priority in zip(plan.segments, priorities(plan.segments), strict=True):
         reads = {source for external in segment.externals if (source := sources[external]) is not None}
         reads.update((run, value) for value, _ in segment.unpins if value in plan.kept)
         segments.append(
@@ -165,7 +169,26 @@ def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[in
                 reads=tuple(sorted(reads)),
                 exports=tuple(export.saved for export in segment.exports),
                 pins=segment.pins,
+                seconds=segment.predicted_seconds,
+                priority=priority,
             )
         )
     kept = tuple(sorted(plan.kept.items()))
     return RunSubmitted(at=at, run=run, segments=tuple(segments), kept=kept, open_ended=plan.open_ended)
+
+
+def priorities(segments: Sequence[Segment]) -> list[float]:
+    """Return the priority of each segment: its predicted seconds and those of the longest chain of segments that wait
+    for it, one for the other. A worker runs the ready call with the highest one first. O(segments + imports)."""
+    rest = [0.0] * len(segments)  # per segment, the longest chain of its readers
+    ranks = [0.0] * len(segments)
+    for index in range(len(segments) - 1, -1, -1):
+        segment = segments[index]
+        rank = ranks[index] = segment.predicted_seconds + rest[index]
+        for source, _ in segment.imports:
+            if rank > rest[source]:
+                rest[source] = rank
+        for source in segment.after:
+            if rank > rest[source]:
+                rest[source] = rank
+    return ranks

@@ -6,10 +6,10 @@ that is passed in, drawn per segment in plan order, so that simulations that dif
 
 The model of a worker: it runs one segment at a time, for the call and the predicted time of its nodes over its speed.
 With `in_order` it runs segments in the order in which they were commanded, waiting for the inputs of the next one, as
-the in-process executor does and plans predict; without, it takes the earliest whose inputs have arrived, as Ray actors
-do (H13). Objects are sent as soon as they are made or, if that is later, their reader is commanded; links do not slow
-each other down. The client holds all kept values until the last run is over and then drops them; afterwards the machine
-must have forgotten everything.
+plans predict; without, it takes of those whose inputs have arrived one of the earliest run, the one with the highest
+priority, as workers do (H13). Objects are sent as soon as they are made or, if that is later, their reader is
+commanded; links do not slow each other down. The client holds all kept values until the last run is over and then
+drops them; afterwards the machine must have forgotten everything.
 """
 
 from __future__ import annotations

@@ -187,7 +187,8 @@ class VirtualDriver:
             self.things[run, index, export] = AwaitedObject(worker, size)
         self.things[run, index, -1] = AwaitedObject(worker)
         seconds = segment.predicted_seconds * self.factors[run][index] / self.speed[worker]
-        self._call(VirtualCall(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds))
+        rank = (run, -command.priority)
+        self._call(VirtualCall(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds, rank))
 
     def _command_export(self, command: ExportValue) -> None:
         key = (command.run, -1, command.value)
@@ -287,7 +288,7 @@ class VirtualDriver:
     def _ready(self, task: VirtualCall) -> None:
         task.ready = self.now
         if not self.in_order:
-            heappush(self.workers[task.worker].ready, (task.order, task))
+            heappush(self.workers[task.worker].ready, (task.rank, task.order, task))
 
     def _next(self, number: int) -> None:
         """Start the next call on a worker, if it is idle and there is one that can start."""
@@ -301,7 +302,7 @@ class VirtualDriver:
         else:
             if not worker.ready:
                 return
-            task = heappop(worker.ready)[1]
+            task = heappop(worker.ready)[2]
         begin = max(worker.idle_since, task.commanded)
         if self.now > begin:
             self.traces.waits.append(IdleWait(number, begin, self.now, task.run, task.segment))

@@ -46,6 +46,8 @@ class VirtualCall:
     value: int
     commanded: float
     seconds: float
+    rank: tuple[int, float] = (-1, 0.0)
+    """Its run and its priority with the sign changed; exports go before all runs."""
     missing: int = 0
     ready: float = -1.0
     start: float = -1.0
@@ -65,8 +67,10 @@ class VirtualWorker:
     """With `in_order`: what has come and not started."""
     open: dict[int, VirtualCall] = field(default_factory=dict[int, "VirtualCall"])
     """Calls not over, sent or running, by their order."""
-    ready: list[tuple[int, VirtualCall]] = field(default_factory=list[tuple[int, "VirtualCall"]])
-    """Without `in_order`: a heap of those whose inputs have come."""
+    ready: list[tuple[tuple[int, float], int, VirtualCall]] = field(
+        default_factory=list[tuple[tuple[int, float], int, "VirtualCall"]]
+    )
+    """Without `in_order`: a heap of those whose inputs have come, by rank and order."""
     pinned: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     """By (run, value), bytes."""
     saved: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])

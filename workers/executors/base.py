@@ -55,6 +55,9 @@ class Work(NamedTuple):
     after: tuple[SegmentId, ...]
     """Segments of the same worker that must have ended before it starts."""
     predicted_seconds: float = 0.0
+    priority: float = 0.0
+    """Of the works that are ready on a worker, those of the earliest run (`call.run`) go first, of these the one with
+    the highest priority, of equals the one that was started first."""
     upcoming: Callable[[], Iterable[tuple[bytes, Program]]] = tuple
     """Returns programs that calls to the same worker will name soon, by key."""
 

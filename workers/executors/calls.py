@@ -100,6 +100,7 @@ def work_of(
         arguments=tuple(arguments),
         after=tuple(dict.fromkeys(after)),
         predicted_seconds=segment.predicted_seconds,
+        priority=command.priority,
         upcoming=partial(upcoming_programs, planned, command.segment),
     )
 

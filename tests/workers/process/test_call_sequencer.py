@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.process.call_sequencer import CallSequencer
+from raygrad.workers.process.call_sequencer import FIRST_RANK, CallSequencer
 
 
 class Calls:
@@ -17,12 +17,12 @@ class Calls:
         self.had: list[int] = []
         self.threads: list[threading.Thread] = []
 
-    def start(self, number: int, after: tuple[int, ...] = ()) -> None:
+    def start(self, number: int, after: tuple[int, ...] = (), rank: tuple[int, float] = FIRST_RANK) -> None:
         """Start a call; return when it has had its turn or waits for it."""
         done = threading.Event()
 
         def call() -> None:
-            self.turns.acquire(number, after)
+            self.turns.acquire(number, after, rank)
             self.had.append(number)
             self.turns.release(number)
             done.set()
@@ -64,6 +64,17 @@ def test_of_calls_that_can_start_the_one_that_was_sent_first_has_the_turn(calls:
     for thread in calls.threads:
         thread.join(10)
     assert calls.had == [1, 2, 3]
+
+
+def test_of_calls_that_can_start_the_highest_priority_of_the_earliest_run_has_the_turn(calls: Calls):
+    calls.turns.acquire(0)
+    for number, rank in ((1, (5, -9.0)), (2, (4, -1.0)), (3, (4, -2.0)), (4, (4, -2.0)), (5, FIRST_RANK)):
+        calls.start(number, rank=rank)
+    calls.start(6, (2,), (4, -7.0))
+    calls.turns.release(0)
+    for thread in calls.threads:
+        thread.join(10)
+    assert calls.had == [5, 3, 4, 2, 6, 1]
 
 
 def test_one_call_has_the_turn_at_a_time(calls: Calls):

@@ -24,7 +24,7 @@ from raygrad.scheduler.model.numerics_class import Numerics
 from ...code.shipping import Shipment
 from ...code.warning_capture import WarningCollector
 from ...process.blas_threads import limit_blas
-from ...process.call_sequencer import UNSEQUENCED, CallSequencer
+from ...process.call_sequencer import FIRST_RANK, UNSEQUENCED, CallSequencer
 from ...process.garbage_collection import freeze_loaded_modules
 from ...process.gpu_assignment import serve_gpus
 from ...process.host import WorkerHost
@@ -100,7 +100,7 @@ class WorkerActor:
 
         Returns the answer, followed by the exported objects, if any.
         """
-        (number, after, exports, frames), references = decode_order(arguments)
+        (number, after, exports, frames, run, priority), references = decode_order(arguments)
 
         def ran() -> Any:
             records: list[Frame | bytes] = []
@@ -112,7 +112,7 @@ class WorkerActor:
             answer = encode_answer(records)
             return (answer, *packed) if exports else answer
 
-        return self._sequenced(ran, number, after)
+        return self._sequenced(ran, number, after, (run, -priority))
 
     def _ran(self, frame: Frame | bytes, references: Sequence[Any], exports: int) -> tuple[Frame | bytes, list[Any]]:
         """Run one call; return its record, encoded, and its packed objects."""
@@ -159,9 +159,15 @@ class WorkerActor:
         """Release pinned values."""
         self._sequenced(lambda: self._host.unpin(values))
 
-    def _sequenced(self, function: Callable[[], T], number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> T:
+    def _sequenced(
+        self,
+        function: Callable[[], T],
+        number: int = UNSEQUENCED,
+        after: tuple[int, ...] = (),
+        rank: tuple[int, float] = FIRST_RANK,
+    ) -> T:
         """Call a function on the worker's thread, in the order of the sequencer."""
-        self._sequencer.acquire(number, after)
+        self._sequencer.acquire(number, after, rank)
         try:
             return self._thread.call(function)
         finally:

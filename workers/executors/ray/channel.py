@@ -179,7 +179,9 @@ class Channel:
     def _send(self, batch: CallBatch, references: Sequence[Any], exports: int) -> list[Any]:
         if batch is self.batch:
             self.batch = None
-        order = Order(batch.sent.number, tuple(sorted(batch.after)), exports, tuple(batch.frames))
+        run = min([work.call.run for work in batch.works])
+        priority = max([work.priority for work in batch.works if work.call.run == run])
+        order = Order(batch.sent.number, tuple(sorted(batch.after)), exports, tuple(batch.frames), run, priority)
         answer: Any = self._method("run", 1 + exports).remote(*encode_order(order), *references)
         answers: list[Any] = answer if exports else [answer]
         batch.sent.reference = answers[0]
