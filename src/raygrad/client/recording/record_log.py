@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from raygrad.errors import SessionError
@@ -62,6 +63,21 @@ class RecordLog:
         self.closed = True
         self.records.clear()
         self.variables.clear()
+
+    @contextmanager
+    def unlocked(self) -> Generator[None]:
+        """Let other threads have the lock meanwhile, however often this thread holds it, in a context manager: around
+        waits in a session whose workers run user code on threads of this process, which may use the session."""
+        depth = 0
+        with suppress(RuntimeError):  # not held any more
+            while True:
+                self.lock.release()
+                depth += 1
+        try:
+            yield
+        finally:
+            for _ in range(depth):
+                self.lock.acquire()
 
     def add(self, record: NodeRecord) -> None:
         """Append a record.

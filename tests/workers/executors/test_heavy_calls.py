@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+from raygrad.proto.codec.graphs import encode_graph
+from raygrad.proto.ir.program import Program
+from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.planning.planner import Planner
+from raygrad.workers.executors.heavy_calls import HEAVY_SECONDS, HeavyCalls
+
+
+def program_of(graphs: Any, *functions: str) -> Program:
+    g = graphs()
+    made = [g.call(name, 0) for name in functions] or [g.mul(0, 0)]
+    g.keep(*made)
+    graph = g.graph()
+    (program,) = Planner(Cluster.of(1)).plan(graph, (-1,), encode_graph(graph)).programs
+    return program
+
+
+def test_built_in_ops_are_as_heavy_as_predicted(graphs: Any):
+    calls = HeavyCalls()
+    calls.load(b"k", program_of(graphs))
+    assert not calls.is_heavy(b"k", 0.0)
+    assert calls.is_heavy(b"k", HEAVY_SECONDS)
+
+
+def test_user_code_that_has_not_run_is_heavy_whatever_is_predicted(graphs: Any):
+    calls = HeavyCalls()
+    calls.load(b"k", program_of(graphs, "f"))
+    calls.load(b"l", program_of(graphs, "f", "g"))
+    assert calls.is_heavy(b"k", 0.0)
+    calls.ran(b"k", 1e-6)
+    assert not calls.is_heavy(b"k", 0.0)
+    assert calls.is_heavy(b"l", 0.0)  # g has not
+    calls.load(b"m", program_of(graphs, "f", "f"))
+    assert not calls.is_heavy(b"m", 0.0)
+    assert calls.is_heavy(b"m", 1.0)
+
+
+def test_the_latest_run_of_a_program_counts_more_than_what_is_predicted(graphs: Any):
+    calls = HeavyCalls()
+    calls.load(b"k", program_of(graphs, "f"))
+    calls.ran(b"k", 2.0)
+    assert calls.is_heavy(b"k", 0.0)
+    calls.ran(b"k", 1e-5)
+    assert not calls.is_heavy(b"k", 5.0)
