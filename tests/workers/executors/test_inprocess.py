@@ -180,7 +180,7 @@ def test_with_several_workers_heavy_segments_run_on_their_worker_s_thread(graphs
     plan = planned(g.graph(), 2)
     assert len(plan.programs) == 2
     start(executor, plan, 0, np.zeros(4), predicted=1.0)
-    start(executor, plan, 1, np.zeros(4))  # it has not run yet
+    start(executor, plan, 1, np.zeros(4), predicted=1.0)
     assert len(records(executor, 2)) == 2
     assert {thread.name for thread in RAN_ON} == {"raygrad worker 0", "raygrad worker 1"}
     assert all(thread.daemon for thread in RAN_ON)
