@@ -95,8 +95,11 @@ class ReadyQueue:
 
     def next(self, outstanding: Outstanding) -> Work | Fetch | None:
         """Return what is to run next, or None if nothing is ready."""
+        works = self._works
+        if len(works) == 1:
+            return works[0] if outstanding.is_ready(works[0]) else None
         best: Work | None = None
-        for work in self._works:
+        for work in works:
             if not outstanding.is_ready(work):
                 continue
             if isinstance(work, Fetch):
@@ -108,7 +111,10 @@ class ReadyQueue:
     def remove(self, work: Work | Fetch) -> None:
         """Take work out that starts now."""
         works = self._works
-        del works[next(place for place, one in enumerate(works) if one is work)]
+        if len(works) == 1:
+            works.clear()
+        else:
+            del works[next(place for place, one in enumerate(works) if one is work)]
         self._heavy.discard(id(work))
 
     def clear(self) -> None:

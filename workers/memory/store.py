@@ -181,6 +181,8 @@ class ValueStore:
         binding = values.binding
         assert binding is not None
         if not call.headroom:
+            if binding.bind_supplied():
+                return True
             if not binding.bind_named():
                 return False
             binding.bind_brought()
