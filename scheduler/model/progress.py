@@ -22,3 +22,14 @@ class RunProgress(NamedTuple):
     """Values of the rest that runs submitted later read: each is to be made on the worker of the plan."""
     lost: frozenset[int] = frozenset()
     """Workers that are lost."""
+
+
+class PlanRevision(NamedTuple):
+    """A time that the rest of a run was planned again."""
+
+    at: float
+    """When, by the session's clock."""
+    replaced: tuple[int, ...]
+    """The segments that were planned again; none of them has begun."""
+    new: int
+    """The number of segments that have taken their place, the last of the plan then."""

@@ -37,6 +37,7 @@ from .base import (
     SegmentReturned,
     ValueReady,
     Work,
+    WorksWithdrawn,
     failed_record,
     offered_resources,
     value_object,
@@ -185,6 +186,26 @@ class InProcessExecutor(Executor):
                     target=self._serve, args=(worker,), name=f"raygrad {worker.name}", daemon=True
                 )
                 worker.thread.start()
+            self._changed.notify_all()
+
+    def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:
+        with self._lock:
+            asked = {name for _, name in names}
+            works: list[Work] = []
+            for worker in self._workers:
+                for work in list(worker.queue):
+                    if isinstance(work, Work) and SegmentId(work.call.run, work.call.segment) in asked:
+                        works.append(work)
+                gone = set(map(id, works))
+                worker.queue = deque([work for work in worker.queue if id(work) not in gone])
+            for work in works:
+                call = work.call
+                self._unfinished.discard(SegmentId(call.run, call.segment))
+                names_made = {ObjectId(call.run, call.segment, number) for number in range(len(work.program.exports))}
+                self._expected -= names_made
+                self._dropped -= names_made
+                self._ended()
+            self._reports.append(WorksWithdrawn(tuple(works)))
             self._changed.notify_all()
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
