@@ -298,11 +298,11 @@ class Reviser:
         """Put new segments in the place of those that wait, if there is a new plan."""
         run = self._state.runs.get(event.run)
         if run is not None and run.outlook is not None and not run.failed and event.plan is not None:
-            self._replace(run, run.outlook, event.plan, event)
+            self._take_over(run, run.outlook, event.plan, event)
             self._sort_queues()
         self._over()
 
-    def _replace(self, run: LiveRun, outlook: Outlook, plan: Plan, event: RestPlanned) -> None:
+    def _take_over(self, run: LiveRun, outlook: Outlook, plan: Plan, event: RestPlanned) -> None:
         first, old = len(run.segments), [one for one in run.segments if one.state is SegmentState.WAITING]
         given = submitted_segments(plan, run.run, event.sources, first)
         new = [LiveSegment(run.run, first + index, one) for index, one in enumerate(given)]

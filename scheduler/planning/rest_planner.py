@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from hashlib import blake2b
+from math import exp, log
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ TASK_SHARE: Final = 0.05
 PLANNING_SECONDS_PER_NODE: Final = 30e-6
 """What planning the rest takes for each node of the graph: it has to gain that, too."""
 
-PRIOR_WEIGHT: Final = 0.5
+PRIOR_WEIGHT: Final = 0.25
 """How much the prediction of a class of nodes counts beside those of its nodes that have run."""
 
 
@@ -269,17 +270,18 @@ def _dag(seconds: list[float], edges: list[tuple[int, int, float]]) -> Dag:
 
 def _with_seconds(priced: PricedGraph, plan: Plan, progress: RunProgress) -> PricedGraph:
     """Return the graph priced by what segments of the run took: a class of nodes is off by as much as the segments that
-    have nodes of it, each counted by the part that these have in it."""
+    have nodes of it, each counted by the part that these have in it. Means are geometric: one that takes five times as
+    long says little of the others."""
     seconds, number = priced.seconds, priced.classes.number
-    weight, ratio = [PRIOR_WEIGHT] * len(priced.classes.classes), [PRIOR_WEIGHT] * len(priced.classes.classes)
+    weight, ratio = [PRIOR_WEIGHT] * len(priced.classes.classes), [0.0] * len(priced.classes.classes)
     for index, took in progress.done:
         nodes = plan.segments[index].nodes
         predicted = sum([seconds[node] for node in nodes])
         for node in nodes if took > 0.0 < predicted else ():
             share = seconds[node] / predicted
             weight[number[node]] += share
-            ratio[number[node]] += share * took / predicted
-    factor = [some / all_ for some, all_ in zip(ratio, weight, strict=True)]
+            ratio[number[node]] += share * log(took / predicted)
+    factor = [exp(some / all_) for some, all_ in zip(ratio, weight, strict=True)]
     other = copy(priced)
     other.__dict__["seconds"] = [one * factor[kind] for one, kind in zip(seconds, number, strict=True)]
     return other

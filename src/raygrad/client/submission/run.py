@@ -136,6 +136,7 @@ class Run:
             run=run_facts(self.plan, self._answers, link.clocks, self._submitted),
             graph=label_graph(self._graph, link.name_of, self._sites),
             brought=fetched_arrays(self._graph, self._brought),
+            revisions=tuple([one._replace(at=one.at - self._submitted) for one in self.revisions]),
         )
 
     def trace(self, path: str | Path) -> Path:
