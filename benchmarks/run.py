@@ -30,6 +30,7 @@ PARTS = (
     "eager",
     "planning",
     "planner",
+    "revision",
     "planning_scale",
     "step",
     "chain",

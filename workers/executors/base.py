@@ -85,6 +85,14 @@ class ValueReady:
 
 
 @dataclass(frozen=True, slots=True)
+class WorksWithdrawn:
+    """Report: a `withdraw` ended. These works had not begun and never will; the objects that they were to return do not
+    exist. The others come back as ever."""
+
+    works: tuple[Work, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerGone:
     """Report: a worker died. Its other work is not reported any more."""
 
@@ -92,7 +100,7 @@ class WorkerGone:
     reason: str
 
 
-Report: TypeAlias = SegmentReturned | ValueReady | WorkerGone
+Report: TypeAlias = SegmentReturned | ValueReady | WorksWithdrawn | WorkerGone
 
 
 class Executor(ABC):
@@ -148,6 +156,12 @@ class Executor(ABC):
         calls may name it at once. Does not block. Answered by one `ValueReady`, unless the worker dies.
 
         With `requested`, the client reads it: its arrays on devices come with it. Else they stay where they are."""
+
+    @abstractmethod
+    def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:
+        """Withdraw those of some works, each with its worker, that have not begun. Does not block. Answered by one
+        `WorksWithdrawn`. Whatever was started and reads what one of them makes is among them: each either begins or is
+        withdrawn, never both, and none that begins misses what was withdrawn."""
 
     @abstractmethod
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:

@@ -103,7 +103,7 @@ Answer: TypeAlias = "bytes | tuple[Frame | bytes, ...]"
 
 
 def encode_answer(frames: Sequence[Frame | bytes]) -> Answer:
-    """Return the records of an order's calls as one value; as bytes if they are small."""
+    """Return the records of an order's calls, each encoded, as one value; as bytes if they are small."""
     pieces: list[bytes] = []
     for frame in frames:
         if not isinstance(frame, bytes):
@@ -112,10 +112,10 @@ def encode_answer(frames: Sequence[Frame | bytes]) -> Answer:
     return b"".join(pieces)
 
 
-def decode_answer(answer: Answer) -> list[Record]:
-    """Return the records in an answer, in order."""
+def decode_answer(answer: Answer) -> list[Record | None]:
+    """Return the records in an answer, in order; None for an empty frame, of a call that was withdrawn."""
     frames = _split(answer) if isinstance(answer, bytes) else answer
-    return [decode_record([bytes(piece) for piece in pieces(frame)]) for frame in frames]
+    return [decode_record([bytes(piece) for piece in pieces(frame)]) if frame else None for frame in frames]
 
 
 def _split(data: bytes) -> list[bytes]:
