@@ -188,23 +188,18 @@ class InProcessExecutor(Executor):
 
     def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:
         with self._lock:
-            asked = {name for _, name in names}
             works: list[Work] = []
-            for worker in self._workers:
-                for work in list(worker.queue):
-                    if isinstance(work, Work) and SegmentId(work.call.run, work.call.segment) in asked:
-                        works.append(work)
-                gone = set(map(id, works))
-                worker.queue = deque([work for work in worker.queue if id(work) not in gone])
-            for work in works:
-                call = work.call
-                self._unfinished.discard(SegmentId(call.run, call.segment))
-                names_made = {ObjectId(call.run, call.segment, number) for number in range(len(work.program.exports))}
-                self._expected -= names_made
-                self._dropped -= names_made
-                self._ended()
+            for index, name in names:
+                work = self._workers[index].queue.withdraw(name)
+                if work is not None:
+                    works.append(work)
+                    made = [ObjectId(*name, number) for number in range(len(work.program.exports))]
+                    self._outstanding.ended(name)
+                    self._outstanding.objects.difference_update(made)
+                    self._objects.forget(made)
+                    self._ended()
             self._reports.append(WorksWithdrawn(tuple(works)))
-            self._changed.notify_all()
+            self._notify()
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         self._workers[worker].host.unpin(values)  # entries of a dict: safe beside a running segment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 from raygrad.errors import ExecutionError
@@ -45,6 +45,10 @@ class ObjectTable:
         self._sizes.pop(name, None)
         if self._values.pop(name, None) is None and name in expected:
             self._dropped.add(name)
+
+    def forget(self, names: Iterable[ObjectId]) -> None:
+        """Expect objects no longer, whether they were dropped or not: they will not be made."""
+        self._dropped.difference_update(names)
 
     @property
     def nbytes(self) -> int:

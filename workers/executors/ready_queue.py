@@ -117,6 +117,14 @@ class ReadyQueue:
             del works[next(place for place, one in enumerate(works) if one is work)]
         self._heavy.discard(id(work))
 
+    def withdraw(self, name: SegmentId) -> Work | None:
+        """Take out the call of a segment that has not started, and return it; None if there is none."""
+        for work in self._works:
+            if isinstance(work, Work) and (work.call.run, work.call.segment) == name:
+                self.remove(work)
+                return work
+        return None
+
     def clear(self) -> None:
         """Forget all work."""
         self._works.clear()

@@ -17,7 +17,15 @@ from raygrad.proto.ir.program import Call, Pinned, Program, Record
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.workers.code.shipping import ship
-from raygrad.workers.executors.base import ObjectId, SegmentId, SegmentReturned, ValueReady, Work, value_object
+from raygrad.workers.executors.base import (
+    ObjectId,
+    SegmentId,
+    SegmentReturned,
+    ValueReady,
+    Work,
+    WorksWithdrawn,
+    value_object,
+)
 from raygrad.workers.executors.heavy_calls import HeavyCalls
 from raygrad.workers.executors.inprocess import InProcessExecutor
 from raygrad.workers.values.packed_values import POISON
@@ -228,6 +236,30 @@ def test_calls_taken_to_be_light_that_take_long_do_not_hold_up_other_workers(gra
             start(executor, plan, segment, np.zeros(4), run=run)
         assert [record.status for record in records(executor, segments)] == ["done"] * segments
         executor._heavy = Light()  # pyright: ignore[reportAttributeAccessIssue]
+    executor.close()
+
+
+def test_a_call_is_withdrawn_or_runs_never_both(graphs: Any):
+    executor = InProcessExecutor(2)
+    g = graphs()
+    g.keep(g.call(learn(executor, Waiting), 0, pin=0), in_store=True)
+    first = planned(g.graph(), 2)
+    g = graphs()
+    g.keep(g.mul(0, 0, pin=0), in_store=True)
+    second = planned(g.graph(), 2)
+    start(executor, first, 0, np.zeros(4))
+    assert ENTERED.wait(20)
+    start(executor, second, 0, np.zeros(4), run=2)
+    executor.drop(ObjectId(2, 0, 0))
+    executor.withdraw([(0, SegmentId(1, 0)), (0, SegmentId(2, 0)), (1, SegmentId(3, 0))])
+    (report,) = executor.poll(1.0)
+    assert isinstance(report, WorksWithdrawn)
+    assert [work.call.run for work in report.works] == [2]
+    GATE.set()
+    assert [record.run for record in records(executor, 1)] == [1]
+    assert not executor.busy
+    with pytest.raises(ExecutionError, match="dropped, or never asked for"):
+        executor.read(ObjectId(2, 0, 0), 1.0)
     executor.close()
 
 

@@ -83,6 +83,19 @@ def test_work_that_has_started_is_not_offered_again():
     assert queue.next(outstanding) is None
 
 
+def test_a_call_that_has_not_started_can_be_withdrawn_once():
+    queue, outstanding = ReadyQueue(), Outstanding()
+    calls = [work(0), work(1)]
+    for one in calls:
+        queue.add(one, heavy=True)
+    assert queue.withdraw(SegmentId(1, 1)) is calls[1]
+    assert queue.withdraw(SegmentId(1, 1)) is None
+    queue.remove(calls[0])
+    assert queue.withdraw(SegmentId(1, 0)) is None
+    assert queue.next(outstanding) is None
+    assert not queue.has_heavy
+
+
 @pytest.mark.parametrize("pick", [max, min])
 def test_ordered_segments_run_one_at_a_time_in_the_order_given(pick: Callable[[list[int]], int]):
     outstanding = Outstanding()
