@@ -235,7 +235,7 @@ def test_calls_taken_to_be_light_that_take_long_do_not_hold_up_other_workers(gra
         for segment in range(segments):
             start(executor, plan, segment, np.zeros(4), run=run)
         assert [record.status for record in records(executor, segments)] == ["done"] * segments
-        executor._heavy = Light()  # pyright: ignore[reportAttributeAccessIssue]
+        executor._heavy = Light()
     executor.close()
 
 
