@@ -80,9 +80,11 @@ class InProcessExecutor(Executor):
         strict: bool = False,
         blas_threads: int = 1,
         worker_options: Mapping[str, Any] | None = None,
+        user_threads: bool = True,
     ) -> None:
         """`worker_options` say what each worker offers; by default that is what the machine has. Each worker serves all
-        GPUs of this process; with `gpus` that many of them serve one each.
+        GPUs of this process; with `gpus` that many of them serve one each. With `user_threads`, heavy user code of
+        several workers runs on their threads, else all of it on those that wait.
 
         Raises:
             DeviceError: there are not so many GPUs here.
@@ -100,7 +102,7 @@ class InProcessExecutor(Executor):
         self._workers = [_Worker(spec.name, self._lock) for spec in self.cluster.workers]
         self._objects = ObjectTable()
         self._outstanding = Outstanding()
-        self._heavy = HeavyCalls() if workers > 1 else None
+        self._heavy = HeavyCalls(with_user_code=user_threads) if workers > 1 else None
         """None with one worker: whatever it runs, it runs on the threads that wait."""
         self._ordered: set[bytes] = set()
         """By their keys, programs whose code changes what it captures."""
@@ -265,10 +267,10 @@ class InProcessExecutor(Executor):
             self._own_threads.add(threading.get_ident())
             while not self._closed:
                 work = self._next_on(worker)
-                if work is not None and (awake or worker.queue.has_heavy):
+                if work is not None and (awake or worker.queue.has_heavy) and self._may_hop(work):
                     self._run(worker, work)
                     awake = True
-                elif not (awake and not self._waiting and self._run_light()):
+                elif not (awake and not self._waiting and self._run_light(hops=True)):
                     awake = False
                     worker.wake.wait()
 
@@ -288,7 +290,7 @@ class InProcessExecutor(Executor):
                 if self._light_running and self._light_calls == before:
                     for worker in self._workers:
                         work = self._next_on(worker)
-                        if work is not None:
+                        if work is not None and self._may_hop(work):
                             worker.queue.make_heavy(work)
                             self._start_thread(worker)
                     self._notify()
@@ -310,12 +312,17 @@ class InProcessExecutor(Executor):
         """Return what a worker can run now."""
         return None if worker.running else worker.queue.next(self._outstanding)
 
-    def _run_light(self) -> bool:
-        """Run the next work that can run now and is not for a worker's own thread; return whether there was any."""
+    def _may_hop(self, work: Work | Fetch) -> bool:
+        """Tell whether work may run on any worker's own thread."""
+        return self._heavy is None or isinstance(work, Fetch) or self._heavy.may_hop(work.call.program)
+
+    def _run_light(self, *, hops: bool = False) -> bool:
+        """Run the next work that can run now and is not for a worker's own thread; return whether there was any. With
+        `hops`, this is a thread of a worker."""
         for worker in self._workers:
             if len(worker.queue):
                 work = self._next_on(worker)
-                if work is not None and not worker.queue.is_heavy(work):
+                if work is not None and not worker.queue.is_heavy(work) and (not hops or self._may_hop(work)):
                     self._light_calls += 1
                     self._light_running += 1
                     if self._pending > 1 and self._heavy is not None and not self._watching:

@@ -113,6 +113,37 @@ def test_a_compiled_step_keeps_program_order():
             assert [number for _, number, _ in notes] == [0, 1, 2]
 
 
+def test_graphs_with_such_code_are_recognised():
+    with rg.Session(workers=2) as session:
+        function = noting([])
+        for _ in range(4):
+            ensemble(function)
+        assert session._submitter._graphs.found >= 2
+
+
+def test_by_default_user_code_runs_on_one_thread():
+    class Waits(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            STOP.wait(0.005)
+            return x * 0 + threading.get_ident()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            STOP.wait(0.005)
+            return grad * 0 + threading.get_ident()
+
+    with rg.Session():
+        for _ in range(3):
+            x: Any = rg.tensor(np.zeros(4), requires_grad=True)
+            branches = [Waits.apply(x * number) for number in range(4)]
+            sum([one.sum() for one in branches]).backward()
+            assert {value for one in branches for value in one.tolist()} == {float(threading.get_ident())}
+
+
+STOP = threading.Event()
+
+
 def test_code_that_changes_nothing_runs_at_the_same_time():
     class Meets(rg.autograd.Function):
         """Waits for another run of itself if its argument says so."""

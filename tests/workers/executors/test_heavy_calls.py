@@ -6,7 +6,7 @@ from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.ir.program import Program
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planner
-from raygrad.workers.executors.heavy_calls import HEAVY_SECONDS, HeavyCalls
+from raygrad.workers.executors.heavy_calls import FIRST_RUN_SECONDS, HEAVY_SECONDS, HeavyCalls
 
 
 def program_of(graphs: Any, *functions: str) -> Program:
@@ -18,24 +18,11 @@ def program_of(graphs: Any, *functions: str) -> Program:
     return program
 
 
-def test_built_in_ops_are_as_heavy_as_predicted(graphs: Any):
-    calls = HeavyCalls()
-    calls.load(b"k", program_of(graphs))
-    assert not calls.is_heavy(b"k", 0.0)
-    assert calls.is_heavy(b"k", HEAVY_SECONDS)
-
-
-def test_user_code_that_has_not_run_is_heavy_whatever_is_predicted(graphs: Any):
+def test_a_call_is_as_heavy_as_predicted_until_its_program_has_run(graphs: Any):
     calls = HeavyCalls()
     calls.load(b"k", program_of(graphs, "f"))
-    calls.load(b"l", program_of(graphs, "f", "g"))
-    assert calls.is_heavy(b"k", 0.0)
-    calls.ran(b"k", 1e-6)
     assert not calls.is_heavy(b"k", 0.0)
-    assert calls.is_heavy(b"l", 0.0)  # g has not
-    calls.load(b"m", program_of(graphs, "f", "f"))
-    assert not calls.is_heavy(b"m", 0.0)
-    assert calls.is_heavy(b"m", 1.0)
+    assert calls.is_heavy(b"k", HEAVY_SECONDS)
 
 
 def test_the_latest_run_of_a_program_counts_more_than_what_is_predicted(graphs: Any):
@@ -45,3 +32,23 @@ def test_the_latest_run_of_a_program_counts_more_than_what_is_predicted(graphs: 
     assert calls.is_heavy(b"k", 0.0)
     calls.ran(b"k", 1e-5)
     assert not calls.is_heavy(b"k", 5.0)
+
+
+def test_a_first_run_counts_only_if_it_took_longer_than_compiling(graphs: Any):
+    calls = HeavyCalls()
+    calls.load(b"k", program_of(graphs, "f"))
+    calls.ran(b"k", FIRST_RUN_SECONDS / 2)
+    assert not calls.is_heavy(b"k", 0.0)
+    calls.ran(b"k", FIRST_RUN_SECONDS / 2)
+    assert calls.is_heavy(b"k", 0.0)
+
+
+def test_user_code_may_have_to_stay_where_it_is(graphs: Any):
+    calls = HeavyCalls(with_user_code=False)
+    calls.load(b"k", program_of(graphs, "f"))
+    calls.load(b"l", program_of(graphs))
+    assert not calls.is_heavy(b"k", 5.0)
+    calls.ran(b"k", 5.0)
+    assert not calls.is_heavy(b"k", 5.0)
+    assert (calls.may_hop(b"k"), calls.may_hop(b"l")) == (False, True)
+    assert calls.is_heavy(b"l", 5.0)

@@ -180,7 +180,7 @@ def test_with_one_worker_segments_run_on_the_thread_that_waits(graphs: Any):
     executor.close()
 
 
-def test_with_several_workers_heavy_segments_run_on_their_worker_s_thread(graphs: Any):
+def test_with_several_workers_long_segments_run_on_their_worker_s_thread_short_ones_here(graphs: Any):
     executor = InProcessExecutor(2)
     name = learn(executor, Watched)
     g = graphs()
@@ -188,10 +188,10 @@ def test_with_several_workers_heavy_segments_run_on_their_worker_s_thread(graphs
     plan = planned(g.graph(), 2)
     assert len(plan.programs) == 2
     start(executor, plan, 0, np.zeros(4), predicted=1.0)
-    start(executor, plan, 1, np.zeros(4), predicted=1.0)
+    start(executor, plan, 1, np.zeros(4))
     assert len(records(executor, 2)) == 2
-    assert {thread.name for thread in RAN_ON} == {"raygrad worker 0", "raygrad worker 1"}
-    assert all(thread.daemon for thread in RAN_ON)
+    assert {thread.name for thread in RAN_ON} == {"raygrad worker 0", threading.current_thread().name}
+    assert all(thread.daemon for thread in RAN_ON if thread is not threading.current_thread())
     executor.close()
 
 
@@ -206,6 +206,22 @@ def test_with_several_workers_light_segments_run_on_the_thread_that_waits(graphs
     assert executor.poll(0.0) == []  # a look runs nothing
     assert len(records(executor, 2)) == 2
     assert not [one for one in set(threading.enumerate()) - before if one.name.startswith("raygrad worker")]
+    executor.close()
+
+
+def test_user_code_stays_on_the_thread_that_waits_where_it_is_to(graphs: Any):
+    executor = InProcessExecutor(2, user_threads=False)
+    name = learn(executor, Watched)
+    g = graphs()
+    g.keep(g.call(name, 0, pin=0), g.mul(0, 0, pin=1), g.call(name, 0, pin=1))
+    plan = planned(g.graph(), 2)
+    for segment in range(len(plan.programs)):
+        start(executor, plan, segment, np.zeros(4), predicted=1.0)
+    g = graphs()
+    g.keep(g.mul(0, 0, pin=0))
+    start(executor, planned(g.graph(), 2), 0, np.zeros(4), predicted=1.0, run=2)
+    assert len(records(executor, len(plan.programs) + 1)) == len(plan.programs) + 1
+    assert set(RAN_ON) == {threading.current_thread()}
     executor.close()
 
 
@@ -247,7 +263,7 @@ def test_a_call_is_withdrawn_or_runs_never_both(graphs: Any):
     g = graphs()
     g.keep(g.mul(0, 0, pin=0), in_store=True)
     second = planned(g.graph(), 2)
-    start(executor, first, 0, np.zeros(4))
+    start(executor, first, 0, np.zeros(4), predicted=1.0)
     assert ENTERED.wait(20)
     start(executor, second, 0, np.zeros(4), run=2)
     executor.drop(ObjectId(2, 0, 0))
@@ -271,7 +287,7 @@ def test_a_value_in_memory_is_fetched_while_its_worker_runs_something_else(graph
     assert len(records(executor, 1)) == 1
     g = graphs()
     g.keep(g.call(learn(executor, Waiting), 0, pin=1))
-    start(executor, planned(g.graph(), 2), 0, np.zeros(4), run=2)
+    start(executor, planned(g.graph(), 2), 0, np.zeros(4), run=2, predicted=1.0)
     assert ENTERED.wait(20)
     executor.fetch(1, 1, 1, SegmentId(1, 0))
     assert executor.poll(0.0) == [ValueReady(1, 1, True, 32)]
@@ -485,7 +501,7 @@ def test_closing_while_heavy_segments_run_does_not_wait_for_them_for_ever(graphs
     g.keep(g.call(name, 0, pin=0), g.call(name, 0, pin=1))
     plan = planned(g.graph(), 2)
     for segment in range(2):
-        start(executor, plan, segment, np.zeros(4))
+        start(executor, plan, segment, np.zeros(4), predicted=1.0)
     assert ENTERED.wait(20)
     opening = threading.Timer(0.1, GATE.set)
     opening.start()

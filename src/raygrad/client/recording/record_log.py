@@ -17,7 +17,7 @@ from raygrad.errors import SessionError
 from raygrad.proto.ir.nodes import OpCall
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 
-from .records import Constant, NodeRecord
+from .records import Constant, NodeRecord, SpecEntry
 from .spec_table import SpecTable
 from .variables import VariableLog
 
@@ -46,6 +46,8 @@ class RecordLog:
         self.records: list[NodeRecord] = []
         self.variables = VariableLog()
         self.specs = SpecTable()
+        self.order_kinds: dict[SpecEntry, int] = {}
+        """By the spec of what they pass on, the kinds of control dependencies for program order."""
         self.kinds = itertools.count(1)
         """See `NodeRecord.kind`."""
         self.dropped: deque[tuple[int, int]] = deque()

@@ -161,8 +161,8 @@ class Session:
         self._failures = failures = Failures(log, held, runs, executor.name_of)
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
         self._driver = driver = Driver(executor, planner, Machine(), self._listener)
-        several, here = len(executor.cluster.workers) > 1, address == "local"
-        unlocked = log.unlocked if several and here else None
+        several = len(executor.cluster.workers) > 1
+        unlocked = log.unlocked if several and workers is not None and address == "local" else None
         self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)
         inputs = InputRecorder(log, by_reference=address == "local" and not strict)
         code = UserCode(

@@ -60,6 +60,7 @@ def _after(log: RecordLog, record: NodeRecord, last: NodeRecord) -> list[NodeRec
     work = ControlDependency(*UNPLACED)
     awaiting = NodeRecord(log, work, (source, (last, made, None)), (entry,), record.site)
     awaiting.pin = record.pin
+    awaiting.kind = log.order_kinds.get(entry) or log.order_kinds.setdefault(entry, next(log.kinds))
     # every place that reads this value: arguments that are the same tensor stay the same
     record.sources = tuple([(awaiting, 0, None) if _are_same(one, source) else one for one in record.sources])
     return [awaiting]
