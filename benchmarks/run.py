@@ -31,6 +31,7 @@ PARTS = (
     "eager",
     "planning",
     "planner",
+    "revision",
     "planning_scale",
     "step",
     "chain",

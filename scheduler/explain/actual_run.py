@@ -24,7 +24,8 @@ class SegmentRun:
     index: int
     worker: int
     status: str
-    """"done", "failed", or "missing": no record of it has come."""
+    """"done", "failed", "missing": no record of it has come, or "replaced": before it began, its nodes were planned
+    again, and are in later segments."""
     predicted: float
     """Predicted seconds of its nodes."""
     seconds: float
@@ -191,9 +192,12 @@ def _segment_run(
 
 def _missing_segment(plan: Plan, index: int, elapsed: float) -> SegmentRun:
     segment = plan.segments[index]
+    replaced = not segment.nodes
+    elapsed = 0.0 if replaced else elapsed
     return SegmentRun(
-        index=index, worker=segment.worker, status="missing", predicted=segment.predicted_seconds, seconds=0.0,
-        inputs=0.0, outputs=0.0, sent=elapsed, start=elapsed, end=elapsed, came=elapsed, data_wait=0.0, latency=0.0,
+        index=index, worker=segment.worker, status="replaced" if replaced else "missing",
+        predicted=segment.predicted_seconds, seconds=0.0, inputs=0.0,
+        outputs=0.0, sent=elapsed, start=elapsed, end=elapsed, came=elapsed, data_wait=0.0, latency=0.0,
         held_by=-1, bytes_out=0, saved_bytes=0, nodes=(),
     )  # fmt: skip
 

@@ -1,8 +1,9 @@
 """Commands: the output of the state machine, as frozen data in the imperative.
 
-The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished` and
-`ExportValue` with one `ValueExported`, unless the worker dies; the others have no answer. No command has to be refused:
-what it names exists, or was commanded before.
+The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished`, unless the
+segment is withdrawn, and `ExportValue` with one `ValueExported`, unless the worker dies; `ReviewPlan` with
+`PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn` and `PlanRest` with `RestPlanned`. The others have no
+answer. No command has to be refused: what it names exists, or was commanded before.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from raygrad.proto.ir.program import Pinned
+
+from ..model.progress import RunProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,9 @@ class RunSegment:
     segment: int
     attempt: int
     worker: int
+    priority: float = 0.0
+    """Of the calls that are ready on a worker, those of the earliest run go first, and of these the one with the
+    highest priority (`SubmittedSegment.priority`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,31 @@ class Unpin:
 
     worker: int
     values: tuple[Pinned, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewPlan:
+    """Have the planner say whether the rest of a run, planned again, would end earlier by more than `gain` seconds."""
+
+    run: int
+    progress: RunProgress
+    gain: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithdrawSegments:
+    """Have the workers withdraw those of these (run, segment) that have not begun. Each was commanded and has not come
+    back; whatever was commanded and reads what one of them makes is among them."""
+
+    segments: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRest:
+    """Plan the segments `progress.rest` again, by what is known now. Nothing of the run is commanded meanwhile."""
+
+    run: int
+    progress: RunProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,4 +147,16 @@ class FailRun:
     """The failed run that it depends on, or -1."""
 
 
-Command = RunSegment | ExportValue | DropExport | DropValue | Unpin | LoseValue | FinishRun | FailRun
+Command = (
+    RunSegment
+    | ExportValue
+    | DropExport
+    | DropValue
+    | Unpin
+    | ReviewPlan
+    | WithdrawSegments
+    | PlanRest
+    | LoseValue
+    | FinishRun
+    | FailRun
+)

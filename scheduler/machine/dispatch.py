@@ -47,6 +47,8 @@ class Dispatcher:
         head = self.head(worker)
         if head is None or self._state.in_flight.get(worker, 0) >= self._window:
             return
+        if self._state.revision is not None and head.run == self._state.revision.run:
+            return  # when that is over, all workers are stirred
         missing = self.missing(head)
         if missing is None:
             offered.add(worker)
@@ -69,16 +71,21 @@ class Dispatcher:
         runs, given = self._state.runs, segment.given
         mates = runs[segment.run].segments
         for source, _ in reversed(given.imports):
-            if not mates[source].dispatched:
+            if not self._stays_commanded(mates[source]):
                 return mates[source]
         for source in reversed(given.after):
-            if not mates[source].dispatched:
+            if not self._stays_commanded(mates[source]):
                 return mates[source]
         for source, value in reversed(given.reads):
             maker = self._liveness.maker(runs[source].values[value])
-            if not maker.dispatched:
+            if not self._stays_commanded(maker):
                 return maker
         return None
+
+    def _stays_commanded(self, segment: LiveSegment) -> bool:
+        """Return whether a segment was commanded, and is not being withdrawn."""
+        revision = self._state.revision
+        return segment.dispatched and (revision is None or (segment.run, segment.index) not in revision.asked)
 
     def _start(self, segment: LiveSegment, at: float) -> None:
         worker = segment.given.worker
@@ -91,9 +98,18 @@ class Dispatcher:
         self._state.in_flight[worker] = self._state.in_flight.get(worker, 0) + 1
         self._liveness.unpin_now(worker)  # it goes along with the call
         self._liveness.commands.append(
-            RunSegment(run=segment.run, segment=segment.index, attempt=segment.attempt, worker=worker)
+            RunSegment(
+                run=segment.run,
+                segment=segment.index,
+                attempt=segment.attempt,
+                worker=worker,
+                priority=segment.given.priority,
+            )
         )
-        values = self._state.runs[segment.run].values
+        run = self._state.runs[segment.run]
+        if run.outlook is not None:
+            run.outlook.running[worker].add(segment.index)
+        values = run.values
         for value_id in segment.kept:
             if value_id in values and values[value_id].wanted:
                 self._liveness.make_object(values[value_id])

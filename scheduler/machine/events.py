@@ -1,7 +1,7 @@
 """Events: the input of the state machine, as frozen data in the past tense.
 
 The driver reports what it has seen, and the machine decides what counts. Time comes in as `at`: seconds of any
-monotonic clock of the driver, used in error messages only. Runs are numbered by the driver, ascending; workers and
+monotonic clock of the driver. Runs are numbered by the driver, ascending; workers and
 segments are indices as in `model.plan`.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..model.plan import Plan, ValueLocation
+from ..model.plan import Plan, Segment, ValueLocation
 
 Status = Literal["done", "failed", "skipped"]
 """How an attempt ended; as `Record.status`."""
@@ -33,6 +33,10 @@ class SubmittedSegment:
     """Per object that it returns, True if the object holds saved values (contexts, residuals)."""
     pins: tuple[int, ...] = ()
     """Value ids that it leaves pinned on its worker."""
+    seconds: float = 0.0
+    """Its predicted work."""
+    priority: float = 0.0
+    """Predicted work from its start to the end of the run along its longest chain of readers; see `priorities`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,9 @@ class RunSubmitted:
     """(value id, where it will be)."""
     open_ended: bool = False
     """The last segment ends with a Function not seen before (H3): see `SegmentFinished.opened`."""
+    workers: int = 1
+    """The number of workers among which what has not started is divided again if the plan turns out wrong; 1 if it
+    never is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +84,8 @@ class SegmentFinished:
     """Bytes of each object that it returned; empty unless done."""
     opened: tuple[int, ...] = ()
     """Value ids that an open-ended node pinned on the worker (H3): the client holds them from here on."""
+    seconds: float = 0.0
+    """What its nodes took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +144,45 @@ class RunAbandoned:
     run: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReviewed:
+    """The planner has answered `ReviewPlan`."""
+
+    at: float
+    run: int
+    worth: bool
+    """The rest, planned again, would end earlier by more than was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentsWithdrawn:
+    """The workers have answered `WithdrawSegments`: these (run, segment) had not begun and never will in this attempt.
+    The others have begun, or ended, and come back as ever."""
+
+    at: float
+    segments: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestPlanned:
+    """The planner has answered `PlanRest`."""
+
+    at: float
+    run: int
+    plan: Plan | None
+    """The plan of the run with new segments behind those that it had; those that it replaces have no nodes any more.
+    None if the plan is kept: what was withdrawn is commanded again."""
+    sources: tuple[tuple[int, int] | None, ...] = ()
+    """See `run_submitted`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePassed:
+    """Nothing has happened until now; given at `State.review_at` or later."""
+
+    at: float
+
+
 Event = (
     RunSubmitted
     | PlanSubmitted
@@ -144,6 +192,10 @@ Event = (
     | ValueDropped
     | WorkerDied
     | RunAbandoned
+    | PlanReviewed
+    | SegmentsWithdrawn
+    | RestPlanned
+    | TimePassed
 )
 
 
@@ -153,9 +205,29 @@ def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[in
     `sources` has one entry per external of the graph: the (run, value) of an earlier run's kept value, or None for a
     value that the client supplies.
     """
+    return RunSubmitted(
+        at=at,
+        run=run,
+        segments=submitted_segments(plan, run, sources),
+        kept=tuple(sorted(plan.kept.items())),
+        open_ended=plan.open_ended,
+        workers=1 if plan.limits else len(plan.workers),
+    )
+
+
+def submitted_segments(
+    plan: Plan, run: int, sources: Sequence[tuple[int, int] | None], first: int = 0
+) -> tuple[SubmittedSegment, ...]:
+    """Return the segments of a plan, from number `first` on, as the machine needs them. Externals beyond `sources` are
+    values that earlier segments of the run have pinned."""
+    externals = len(sources)
     segments: list[SubmittedSegment] = []
-    for segment in plan.segments:
-        reads = {source for external in segment.externals if (source := sources[external]) is not None}
+    for segment, priority in zip(plan.segments[first:], priorities(plan.segments, first), strict=True):
+        reads = {
+            source
+            for value in segment.externals
+            if (source := sources[value] if value < externals else (run, value)) is not None
+        }
         reads.update((run, value) for value, _ in segment.unpins if value in plan.kept)
         segments.append(
             SubmittedSegment(
@@ -165,7 +237,26 @@ def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[in
                 reads=tuple(sorted(reads)),
                 exports=tuple(export.saved for export in segment.exports),
                 pins=segment.pins,
+                seconds=segment.predicted_seconds,
+                priority=priority,
             )
         )
-    kept = tuple(sorted(plan.kept.items()))
-    return RunSubmitted(at=at, run=run, segments=tuple(segments), kept=kept, open_ended=plan.open_ended)
+    return tuple(segments)
+
+
+def priorities(segments: Sequence[Segment], first: int = 0) -> list[float]:
+    """Return the priority of each segment, from number `first` on: its predicted seconds and those of the longest chain
+    of segments that wait for it, one for the other. A worker runs the ready call with the highest one first.
+    O(segments + imports)."""
+    rest = [0.0] * len(segments)  # per segment, the longest chain of its readers
+    ranks = [0.0] * len(segments)
+    for index in range(len(segments) - 1, first - 1, -1):
+        segment = segments[index]
+        rank = ranks[index] = segment.predicted_seconds + rest[index]
+        for source, _ in segment.imports:
+            if rank > rest[source]:
+                rest[source] = rank
+        for source in segment.after:
+            if rank > rest[source]:
+                rest[source] = rank
+    return ranks[first:]

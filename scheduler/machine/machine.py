@@ -9,8 +9,11 @@ in any order.
 - *Failure.* A run fails once, at its first failure. Its running segments end by themselves (workers pass poison on, so
   they are reported as skipped), and the others are not started. Runs that read from a failed run fail too. A run
   finishes only after the runs that it reads from, so that its outcome does not depend on timing.
+- *Revision.* A plan that turns out wrong is left while it runs: what has not started is withdrawn and planned again
+  (`revision`).
 - *Loss.* Values pinned on a worker are lost with it. Attempts are numbered, and results of old ones are only counted.
-  A new attempt at lost segments (recovery) will be decided here, where a worker's death is handled.
+  A new attempt at lost segments (recovery) will be decided here, where a worker's death is handled, and its plan made
+  as that of a revision.
 """
 
 from __future__ import annotations
@@ -24,10 +27,14 @@ from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseVa
 from .dispatch import Dispatcher
 from .events import (
     Event,
+    PlanReviewed,
     PlanSubmitted,
+    RestPlanned,
     RunAbandoned,
     RunSubmitted,
     SegmentFinished,
+    SegmentsWithdrawn,
+    TimePassed,
     ValueDropped,
     ValueExported,
     ValueRequested,
@@ -35,6 +42,7 @@ from .events import (
     run_submitted,
 )
 from .liveness import Liveness
+from .revision import Reviser, new_outlook
 from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
 
 DEFAULT_WINDOW = 16
@@ -55,6 +63,7 @@ class Machine:
         self.state = State()
         self._liveness = Liveness(self.state)
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
+        self._reviser = Reviser(self.state, self._liveness)
         self._at = 0.0
         self._latest: tuple[Plan, RunSubmitted] | None = None
         """The plan submitted last, and what it consists of, unless that depends on the run."""
@@ -84,8 +93,18 @@ class Machine:
                     self._lost(event.worker)
                 case RunAbandoned():
                     self._abandoned(event)
+                case PlanReviewed():
+                    self._reviser.reviewed(event)
+                case SegmentsWithdrawn():
+                    self._withdrawn(event)
+                case RestPlanned():
+                    self._reviser.planned(event)
+                case TimePassed():
+                    self._reviser.look_at_all(event.at)
             if self.state.stirred:
                 self.dispatcher.dispatch(event.at)
+            if isinstance(event, SegmentFinished):
+                self._look(event)
         return self._liveness.take()
 
     # ---- a run comes in --------------------------------------------------------------------------------------------
@@ -105,6 +124,8 @@ class Machine:
         state.last_run = number
         segments = [LiveSegment(number, index, given) for index, given in enumerate(event.segments)]
         run = LiveRun(number, segments, event.open_ended, len(segments))
+        if event.workers > 1:
+            run.outlook = new_outlook(event)
         for segment in segments:
             for index, saved in enumerate(segment.given.exports):
                 run.exports[segment.index, index] = LiveExport(segment.index, index, saved)
@@ -172,6 +193,10 @@ class Machine:
 
     def _done(self, run: LiveRun, segment: LiveSegment, event: SegmentFinished) -> None:
         """Enter the exports and opened values of a successful current attempt."""
+        segment.seconds = event.seconds
+        if run.outlook is not None:
+            run.outlook.predicted += segment.given.seconds
+            run.outlook.taken += event.seconds
         if len(event.export_bytes) != len(segment.given.exports):
             raise InvariantViolation(f"{len(segment.given.exports)} exports, but {event}")
         self._liveness.exported(run, segment, event.export_bytes)
@@ -184,9 +209,14 @@ class Machine:
 
     def _end(self, run: LiveRun, segment: LiveSegment) -> None:
         """Enter that a segment is final."""
+        worker = segment.given.worker
         if segment.dispatched:
-            self.state.in_flight[segment.given.worker] -= 1
-        self.state.stirred.add(segment.given.worker)
+            self.state.in_flight[worker] -= 1
+        if run.outlook is not None:
+            run.outlook.left[worker] -= segment.given.seconds
+            run.outlook.running[worker].discard(segment.index)
+            run.outlook.latest[worker] = self._at
+        self.state.stirred.add(worker)
         self.state.stirred.update(self.state.awaited.pop((segment.run, segment.index), ()))
         run.unfinished -= 1
         self._liveness.segment_final(run, segment)
@@ -205,7 +235,7 @@ class Machine:
                 continue
             if current.waits_for:
                 continue
-            bad = next((one for one in current.segments if one.state is not SegmentState.DONE), None)
+            bad = next((one for one in current.segments if not one.state.successful), None)
             if bad is not None:  # skipped, and no failure was reported that explains it: better an error than a hang
                 self._fail(current, FailRun(run=current.run, reason=FailReason.RAISED, segment=bad.index))
                 continue
@@ -217,6 +247,27 @@ class Machine:
                     reader.waits_for.discard(current.run)
                     pending.append(reader)
             self._liveness.forget(current)
+
+    def _look(self, event: SegmentFinished) -> None:
+        """Look whether the plan of a run is still right, after a segment of it came back."""
+        run = self.state.runs.get(event.run)
+        if run is not None and run.outlook is not None:
+            self._reviser.look(event.run, event.at, run.segments[event.segment].given.worker)
+
+    def _withdrawn(self, event: SegmentsWithdrawn) -> None:
+        """Enter which segments were withdrawn; those of runs that have failed meanwhile are given up."""
+        for number, index in event.segments:
+            run = self.state.runs.get(number)
+            if run is None:
+                continue
+            segment = run.segments[index]
+            if segment.state is not SegmentState.RUNNING:  # its worker was lost meanwhile
+                continue
+            self._reviser.withdraw(run, segment, event.at)
+            if run.failed:
+                segment.move(Move.GIVEN_UP, event.at)
+                self._end(run, segment)
+        self._reviser.withdrawn(event.at)
 
     # ---- failures --------------------------------------------------------------------------------------------------
 
@@ -315,7 +366,8 @@ class Machine:
         value = self._value(event.run, event.value)
         if value is not None and value.pinned_on >= 0:
             value.wanted = True
-            if self._liveness.maker(value).dispatched:
+            maker, revision = self._liveness.maker(value), self.state.revision
+            if maker.dispatched and (revision is None or (maker.run, maker.index) not in revision.asked):
                 self._liveness.make_object(value)
 
     def _exported(self, event: ValueExported) -> None:

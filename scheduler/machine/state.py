@@ -1,8 +1,8 @@
 """The state of the machine: runs, segments, values and exports that are alive, and the transitions of a segment.
 
-Data and counts only; `machine` and `liveness` decide. A segment changes state by `LiveSegment.move` alone, and a
-transition that is not in `TRANSITIONS` raises. There is no state for "cancelled": a running segment ends by itself,
-and a late result carries an old attempt.
+Data and counts only; `machine`, `liveness` and `revision` decide. A segment changes state by `LiveSegment.move` alone,
+and a transition that is not in `TRANSITIONS` raises. A segment that has begun ends by itself; one that has not can be
+withdrawn, which makes it wait again. A late result carries an old attempt.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from raygrad.errors import InvalidTransition
 
 from ..model.plan import OnWorker, ValueLocation
 from .events import SubmittedSegment
 
+NEVER: Final = float("inf")
+"""A time that does not come."""
+
 
 class SegmentState(Enum):
-    """Where a segment is in its life. The last three are final."""
+    """Where a segment is in its life. The last four are final."""
 
     __hash__ = object.__hash__  # for `TRANSITIONS`: that of Enum takes the time of ten lookups
 
@@ -30,11 +34,18 @@ class SegmentState(Enum):
     FAILED = "failed"
     SKIPPED = "skipped"
     """Did not run: an input was poisoned, or its run was given up before it was commanded."""
+    REPLACED = "replaced"
+    """Did not run: its nodes were planned again, and are in later segments of its run."""
 
     @property
     def final(self) -> bool:
         """Whether nothing more can happen to the segment."""
         return self not in (SegmentState.WAITING, SegmentState.RUNNING)
+
+    @property
+    def successful(self) -> bool:
+        """Whether a run can finish with a segment in this state."""
+        return self in (SegmentState.DONE, SegmentState.REPLACED)
 
 
 class Move(Enum):
@@ -48,11 +59,15 @@ class Move(Enum):
     SKIPPED = "reported skipped"
     LOST = "lost with its worker"
     GIVEN_UP = "given up"
+    WITHDRAWN = "withdrawn before it began"
+    REPLACED = "planned again"
 
 
 TRANSITIONS: dict[tuple[SegmentState, Move], SegmentState] = {
     (SegmentState.WAITING, Move.DISPATCHED): SegmentState.RUNNING,
     (SegmentState.WAITING, Move.GIVEN_UP): SegmentState.SKIPPED,
+    (SegmentState.WAITING, Move.REPLACED): SegmentState.REPLACED,
+    (SegmentState.RUNNING, Move.WITHDRAWN): SegmentState.WAITING,
     (SegmentState.RUNNING, Move.DONE): SegmentState.DONE,
     (SegmentState.RUNNING, Move.FAILED): SegmentState.FAILED,
     (SegmentState.RUNNING, Move.SKIPPED): SegmentState.SKIPPED,
@@ -73,7 +88,9 @@ class LiveSegment:
     kept: list[int] = field(default_factory=list[int])
     """Kept values that it makes."""
     dispatched: bool = False
-    """A command to run it was given, so that its exports and pins may exist."""
+    """A command to run it was given and not withdrawn, so that its exports and pins may exist."""
+    seconds: float = 0.0
+    """What its nodes took, once it is done."""
     moves: list[tuple[float, Move, int, SegmentState]] = field(
         default_factory=list["tuple[float, Move, int, SegmentState]"]
     )
@@ -149,6 +166,39 @@ class LiveValue:
 
 
 @dataclass(slots=True)
+class Outlook:
+    """What is left of a run on each worker, by its plan: kept for runs whose rest may be planned again."""
+
+    began: float
+    """When the run was submitted."""
+    left: list[float]
+    """Per worker, the predicted seconds of its segments that are not final."""
+    running: list[set[int]]
+    """Per worker, its segments that are running."""
+    latest: list[float]
+    """Per worker, when the last of its segments came back."""
+    review_at: float
+    """The plan is not reviewed before this time."""
+    pause: float
+    """The seconds until the next review after one that found nothing better."""
+    predicted: float = 0.0
+    """Predicted seconds of segments that are done."""
+    taken: float = 0.0
+    """What these took."""
+    revisions: int = 0
+    """How often the rest of the run was planned again."""
+
+
+@dataclass(slots=True)
+class Revision:
+    """A revision under way: segments are being withdrawn, and then planned again. Nothing of the run is commanded."""
+
+    run: int
+    asked: frozenset[tuple[int, int]]
+    """(run, segment) of each that is to be withdrawn if it has not begun."""
+
+
+@dataclass(slots=True)
 class LiveRun:
     """A run of which something is still unfinished or needed."""
 
@@ -166,6 +216,8 @@ class LiveRun:
     """Runs that read from it."""
     failed: bool = False
     finished: bool = False
+    outlook: Outlook | None = None
+    """None for a run that is never planned again: it has one worker, or its plan keeps limits of memory."""
 
 
 @dataclass(slots=True)
@@ -185,6 +237,9 @@ class State:
     """Workers for which something changed, so that their next segment may be commandable."""
     awaited: dict[tuple[int, int], list[int]] = field(default_factory=dict[tuple[int, int], list[int]])
     """Per (run, segment) not commanded yet, workers whose next segment waits for that."""
+    revision: Revision | None = None
+    review_at: float = NEVER
+    """When the next review of a run is due, if nothing happens before; see `TimePassed`."""
     late_results: int = 0
     """Answers that came too late to count, and were dropped."""
     saved_bytes: int = 0

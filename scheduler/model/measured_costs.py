@@ -136,6 +136,11 @@ class MeasuredCosts:
             self._costs = replace(self._costs, epoch=self._costs.epoch + 1, factors=factors)
         return self._costs
 
+    @property
+    def latest(self) -> Costs:
+        """What `costs` has returned last. Any thread may ask."""
+        return self._costs
+
     def settled(self, names: Mapping[str, float]) -> bool:
         """Return whether measurements agree for the kinds of node that take most of the given seconds."""
         unsettled = 0.0

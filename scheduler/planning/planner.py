@@ -107,6 +107,11 @@ class Planner:
         """The cost model that plans are made with."""
         return self._costs if self._measured is None else self._measured.costs()
 
+    @property
+    def latest_costs(self) -> Costs:
+        """The cost model of the latest plan. Any thread may ask."""
+        return self._costs if self._measured is None else self._measured.latest
+
     def use_cluster(self, cluster: Cluster) -> None:
         """Plan for other workers from now on: a new cluster epoch. Plans handed out before stay as they are."""
         if cluster != self._cluster:

@@ -26,15 +26,17 @@ class LazyPrograms(Sequence[Program]):
     """The programs of a plan's segments, each lowered at its first access, so that the first segments of a large plan
     run before the last one is lowered."""
 
-    def __init__(self, graph: Graph, plan: Plan) -> None:
+    def __init__(self, graph: Graph, plan: Plan, known: Sequence[Program] = ()) -> None:
+        """`known` has the programs of the first segments, if these are lowered already: their plan was continued."""
         self._plan = plan
         self._lowering: _Lowering | None = None
         self._graph: Graph | None = graph
-        self._made: list[Program | None] = [None] * len(plan.segments)
-        self._missing = len(plan.segments)
+        self._known = known
+        self._made: list[Program | None] = [None] * (len(plan.segments) - len(known))
+        self._missing = len(self._made)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._known) + len(self._made)
 
     @overload
     def __getitem__(self, index: int) -> Program: ...
@@ -43,15 +45,19 @@ class LazyPrograms(Sequence[Program]):
     def __getitem__(self, index: int | slice) -> Program | tuple[Program, ...]:
         if isinstance(index, slice):
             return tuple([self[one] for one in range(*index.indices(len(self)))])
-        made = self._made[index]
-        return self._make(range(len(self))[index]) if made is None else made
+        place = range(len(self))[index] - len(self._known)
+        if place < 0:
+            return self._known[place + len(self._known)]
+        made = self._made[place]
+        return self._make(place) if made is None else made
 
-    def _make(self, index: int) -> Program:
+    def _make(self, place: int) -> Program:
         if self._lowering is None:
             assert self._graph is not None
             self._lowering = _Lowering(self._graph)
+        index = len(self._known) + place
         open_ended = self._plan.open_ended and index == len(self) - 1
-        made = self._made[index] = self._lowering.program(self._plan, self._plan.segments[index], open_ended=open_ended)
+        made = self._made[place] = self._lowering.program(self._plan, self._plan.segments[index], open_ended=open_ended)
         self._missing -= 1
         if not self._missing:
             self._lowering = self._graph = None

@@ -69,7 +69,7 @@ class SegmentTrace(NamedTuple):
     finish: float
     """When it ended, or its worker was lost."""
     status: str
-    """"done", "failed", "skipped" (as in `SegmentFinished`) or "lost"."""
+    """"done", "failed", "skipped" (as in `SegmentFinished`), "lost", or "withdrawn" before it began."""
 
 
 class VirtualTransfer(NamedTuple):
@@ -127,6 +127,10 @@ class SimulatedRun:
     failures: tuple[FailureTrace, ...]
     finished: tuple[tuple[int, float], ...]
     """(run, when it had finished) of each that did."""
+    revisions: tuple[tuple[int, float], ...] = ()
+    """(run, when) of each time that the rest of a run was planned again."""
+    planned: tuple[Planned, ...] = field(default=(), compare=False, repr=False)
+    """Per submission, its plan as it was in the end."""
     commands: int = field(default=0)
     """Commands that the machine gave."""
     events: int = field(default=0)

@@ -6,10 +6,10 @@ that is passed in, drawn per segment in plan order, so that simulations that dif
 
 The model of a worker: it runs one segment at a time, for the call and the predicted time of its nodes over its speed.
 With `in_order` it runs segments in the order in which they were commanded, waiting for the inputs of the next one, as
-the in-process executor does and plans predict; without, it takes the earliest whose inputs have arrived, as Ray actors
-do (H13). Objects are sent as soon as they are made or, if that is later, their reader is commanded; links do not slow
-each other down. The client holds all kept values until the last run is over and then drops them; afterwards the machine
-must have forgotten everything.
+plans predict; without, it takes of those whose inputs have arrived one of the earliest run, the one with the highest
+priority, as workers do (H13). Objects are sent as soon as they are made or, if that is later, their reader is
+commanded; links do not slow each other down. The client holds all kept values until the last run is over and then
+drops them; afterwards the machine must have forgotten everything.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..machine.machine import DEFAULT_WINDOW, Machine
 from ..model.costs import Costs
 from ..model.plan import Cluster, WorkerSpec
 from ..planning.planner import Planned, make_plan
+from .node_durations import NodeDurations
 from .scenario import Failure, SimulatedRun, VirtualLink, VirtualSubmission, WhatIf, WorkerLoss, as_submissions
 from .virtual_event_loop import VirtualDriver
 
@@ -44,6 +45,8 @@ def simulate(
     in_order: bool = True,
     window: int = DEFAULT_WINDOW,
     watch: Callable[[Machine], None] | None = None,
+    node_seconds: Sequence[Sequence[float]] | None = None,
+    withdraw_seconds: float | None = None,
 ) -> SimulatedRun:
     """Return how the submissions, numbered from 0, would run on the cluster.
 
@@ -51,6 +54,10 @@ def simulate(
     segment by a log-normal factor of that standard deviation (of its logarithm). `links` names the pairs (from, to)
     of workers that are not joined as the costs say. `dispatch_seconds` is what the driver takes per command to a
     worker, one after the other. `watch` is called with the machine after every event.
+
+    `node_seconds` has, per submission, the time that each node takes instead of the predicted one; `jitter` is 0 then.
+    With `withdraw_seconds` plans that turn out wrong are revised while they run (`machine.revision`): so long after the
+    command workers withdraw what has not started. Planning takes no time.
 
     Raises PlanError if the arguments do not fit together; InvariantViolation if the machine does what it must not, or
     if nothing can go on: both are bugs.
@@ -65,12 +72,18 @@ def simulate(
         else [1.0] * len(one.planned.plan.segments)
         for one in submissions
     ]
+    nodes = [None] * len(submissions) if node_seconds is None else node_seconds
     world = VirtualDriver(
         machine=Machine(window=window),
         submissions=submissions,
+        cluster=cluster,
         costs=costs,
         speed=speed,
-        factors=factors,
+        durations=[
+            NodeDurations(one.planned, costs, factor, taken)
+            for one, factor, taken in zip(submissions, factors, nodes, strict=True)
+        ],
+        withdraw_seconds=withdraw_seconds,
         links=dict(links or {}),
         dispatch_seconds=dispatch_seconds,
         in_order=in_order,

@@ -21,6 +21,7 @@ class Traces:
     waits: list[IdleWait] = field(default_factory=list[IdleWait])
     failures: list[FailureTrace] = field(default_factory=list[FailureTrace])
     finished: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    revisions: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     commands: int = 0
     events: int = 0
 
@@ -52,6 +53,7 @@ class Traces:
             stored=tuple(tuple(worker.stored) for worker in workers),
             failures=tuple(self.failures),
             finished=tuple(self.finished),
+            revisions=tuple(self.revisions),
             commands=self.commands,
             events=self.events,
         )

@@ -9,7 +9,7 @@ they were scheduled. The state of each worker is in `virtual_workers`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
 
@@ -25,13 +25,33 @@ from ..machine.commands import (
     FailRun,
     FinishRun,
     LoseValue,
+    PlanRest,
+    ReviewPlan,
     RunSegment,
     Unpin,
+    WithdrawSegments,
 )
-from ..machine.events import Event, SegmentFinished, Status, ValueDropped, ValueExported, WorkerDied, run_submitted
+from ..machine.events import (
+    Event,
+    PlanReviewed,
+    RestPlanned,
+    SegmentFinished,
+    SegmentsWithdrawn,
+    Status,
+    TimePassed,
+    ValueDropped,
+    ValueExported,
+    WorkerDied,
+    run_submitted,
+)
 from ..machine.machine import Machine
+from ..machine.state import NEVER
 from ..model.costs import Costs
 from ..model.output_sizes import export_bytes, pin_bytes
+from ..model.plan import Cluster, OnWorker
+from ..planning.planner import Planned
+from ..planning.rest_planner import is_worth_replanning, plan_rest
+from .node_durations import NodeDurations
 from .scenario import (
     Failure,
     FailureTrace,
@@ -44,7 +64,7 @@ from .scenario import (
     WorkerLoss,
 )
 from .traces import Traces
-from .virtual_workers import AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, awaited_keys, name_of
+from .virtual_workers import AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, awaited_keys, name_of, place_of
 
 
 @dataclass(slots=True)
@@ -53,15 +73,22 @@ class VirtualDriver:
 
     machine: Machine
     submissions: Sequence[VirtualSubmission]
+    cluster: Cluster
     costs: Costs
     speed: Sequence[float]
-    factors: Sequence[Sequence[float]]
-    """Per submission and segment, what its time is multiplied by."""
+    durations: Sequence[NodeDurations]
+    """Per submission, what its segments take on a worker of speed 1."""
+    withdraw_seconds: float | None
+    """From the command to withdraw segments until workers do it; None if plans are not revised."""
     links: dict[tuple[int, int], VirtualLink]
     dispatch_seconds: float
     in_order: bool
     watch: Callable[[Machine], None] | None
     now: float = 0.0
+    plans: list[Planned] = field(default_factory=list[Planned])
+    """Per submission, its plan as it is now."""
+    calls: dict[tuple[int, int], VirtualCall] = field(default_factory=dict[tuple[int, int], VirtualCall])
+    """By (run, segment), the latest call of it."""
     workers: list[VirtualWorker] = field(default_factory=list[VirtualWorker])
     things: dict[AwaitedKey, AwaitedObject] = field(default_factory=dict[AwaitedKey, AwaitedObject])
     raising: dict[tuple[int, int], SegmentRaise] = field(default_factory=dict[tuple[int, int], SegmentRaise])
@@ -94,6 +121,7 @@ class VirtualDriver:
         """Run all submissions to their end and return the traces."""
         self.workers = [VirtualWorker(saved=[(0.0, 0)], stored=[(0.0, 0)]) for _ in self.speed]
         self._unsettled = len(self.submissions)
+        self.plans = [one.planned for one in self.submissions]
         for number, one in enumerate(self.submissions):
             self._at(one.at, self._submit, number)
         while self._heap and self._unsettled:
@@ -105,7 +133,7 @@ class VirtualDriver:
             )
         makespan = max((one.finish for one in self.traces.segments), default=0.0)
         self._let_go()
-        return self.traces.simulated_run(makespan, self.workers)
+        return replace(self.traces.simulated_run(makespan, self.workers), planned=tuple(self.plans))
 
     def _at(self, time: float, happen: Callable[..., None], *what: object) -> None:
         heappush(self._heap, (time, next(self._ticket), happen, what))
@@ -116,13 +144,14 @@ class VirtualDriver:
         for external, home in enumerate(one.residency):
             if home >= 0:
                 self.things[-1, number, external] = AwaitedObject(home, one.external_bytes[external], made=True)
-        externals = max((external for segment in plan.segments for external in segment.externals), default=-1) + 1
-        self._tell(run_submitted(plan, at=self.now, run=number, sources=one.sources or (None,) * externals))
+        externals = len(one.planned.graph.externals)
+        event = run_submitted(plan, at=self.now, run=number, sources=one.sources or (None,) * externals)
+        self._tell(event if self.withdraw_seconds is not None else replace(event, workers=1))
 
     def _let_go(self) -> None:
         """Drop all values that the client holds; then the machine must have forgotten everything."""
-        for run, one in enumerate(self.submissions):
-            for value in sorted(one.planned.plan.kept):
+        for run, one in enumerate(self.plans):
+            for value in sorted(one.plan.kept):
                 self._tell(ValueDropped(at=self.now, run=run, value=value))
         state = self.machine.state
         pinned = [key for worker in self.workers if worker.alive for key in worker.pinned]
@@ -143,6 +172,13 @@ class VirtualDriver:
         for command in commands:
             self.traces.commands += 1
             self._carry_out(command)
+        due = self.machine.state.review_at
+        if due < NEVER:
+            self._at(max(due, self.now), self._time_passed, due)
+
+    def _time_passed(self, due: float) -> None:
+        if self.machine.state.review_at <= due:
+            self._tell(TimePassed(at=self.now))
 
     def _carry_out(self, command: Command) -> None:
         match command:
@@ -152,7 +188,7 @@ class VirtualDriver:
                 self._command_export(command)
             case DropExport():
                 thing = self._drop((command.run, command.segment, command.export))
-                saved = self.submissions[command.run].planned.plan.segments[command.segment].exports[command.export][2]
+                saved = self.plans[command.run].plan.segments[command.segment].exports[command.export][2]
                 if thing.made:
                     self.workers[thing.worker].store(self.now, -thing.size, saved=saved)
             case DropValue():
@@ -173,6 +209,15 @@ class VirtualDriver:
                 self._unsettled -= 1
             case LoseValue():
                 pass
+            case ReviewPlan(run=run, progress=progress, gain=gain):
+                given = (self.plans[run], progress, self._residency(run), self.costs, self.cluster)
+                self._at(
+                    self.now, self._tell, PlanReviewed(at=self.now, run=run, worth=is_worth_replanning(*given, gain))
+                )
+            case WithdrawSegments():
+                self._at(self.now + (self.withdraw_seconds or 0.0), self._withdraw, command)
+            case PlanRest():
+                self._plan_rest(command)
 
     def _command_segment(self, command: RunSegment) -> None:
         run, index, worker = command.run, command.segment, command.worker
@@ -180,14 +225,17 @@ class VirtualDriver:
         if key in self._commanded:
             raise InvariantViolation(f"attempt {command.attempt} at segment {index} of run {run} was commanded twice")
         self._commanded.add(key)
-        planned = self.submissions[run].planned
+        planned = self.plans[run]
         segment = planned.plan.segments[index]
         sizes = export_bytes(planned.programs[index], self.costs) if segment.exports else ()
         for export, size in enumerate(sizes):
             self.things[run, index, export] = AwaitedObject(worker, size)
         self.things[run, index, -1] = AwaitedObject(worker)
-        seconds = segment.predicted_seconds * self.factors[run][index] / self.speed[worker]
-        self._call(VirtualCall(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds))
+        seconds = self.durations[run].seconds(segment, index) / self.speed[worker]
+        rank = (run, -command.priority)
+        task = VirtualCall(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds, rank)
+        self.calls[run, index] = task
+        self._call(task)
 
     def _command_export(self, command: ExportValue) -> None:
         key = (command.run, -1, command.value)
@@ -216,13 +264,53 @@ class VirtualDriver:
             raise InvariantViolation(f"{name_of(key)} of run {key[0]} is dropped and still waited for")
         return thing
 
+    # ---- revisions of plans ----------------------------------------------------------------------------------------
+
+    def _withdraw(self, command: WithdrawSegments) -> None:
+        """Withdraw those of some calls that have not started."""
+        withdrawn: list[tuple[int, int]] = []
+        for name in command.segments:
+            task = self.calls[name]
+            if task.over or task.start >= 0.0 or not self.workers[task.worker].alive:
+                continue
+            self._over(task)
+            self.workers[task.worker].forget(task)
+            self.traces.add(task, self.now, "withdrawn")
+            withdrawn.append(name)
+        for run, index in withdrawn:
+            exports = len(self.plans[run].plan.segments[index].exports)
+            for export in range(-1, exports):
+                self._drop((run, index, export))
+        self._tell(SegmentsWithdrawn(at=self.now, segments=tuple(withdrawn)))
+
+    def _plan_rest(self, command: PlanRest) -> None:
+        run = command.run
+        residency = self._residency(run)
+        found = plan_rest(self.plans[run], command.progress, residency, self.costs, self.cluster)
+        if found is not None:
+            self.plans[run] = found
+            self.traces.revisions.append((run, self.now))
+        plan = None if found is None else found.plan
+        sources = self.submissions[run].sources or (None,) * len(residency)
+        self._at(self.now, self._tell, RestPlanned(at=self.now, run=run, plan=plan, sources=sources))
+
+    def _residency(self, run: int) -> tuple[int, ...]:
+        """Return, per external of a run, the worker that holds it; -1 if none does."""
+        one = self.submissions[run]
+        if not one.sources:
+            return one.residency or (-1,) * len(one.planned.graph.externals)
+        places = [
+            None if source is None else place_of(self.plans[source[0]].plan, source[1], {}) for source in one.sources
+        ]
+        return tuple([place.worker if isinstance(place, OnWorker) else -1 for place in places])
+
     # ---- the workers -----------------------------------------------------------------------------------------------
 
     def _receive(self, task: VirtualCall) -> None:
         """Handle the arrival of a call at its worker: request its inputs."""
         if task.over:
             return
-        for key in awaited_keys(task, self.submissions):
+        for key in awaited_keys(task, self.submissions, self.plans):
             self._want(task, key)
         if self.in_order:
             self.workers[task.worker].queue.append(task)
@@ -233,6 +321,9 @@ class VirtualDriver:
     def _want(self, task: VirtualCall, key: AwaitedKey) -> None:
         """Have a call wait for an object, unless that is there."""
         thing = self.things.get(key)
+        if thing is None and task.run in self._failed:  # it was lost while the call was on its way
+            task.poisoned = True
+            return
         if thing is None:
             raise InvariantViolation(
                 f"segment {task.segment} of run {task.run} reads {name_of(key)}, which is not there"
@@ -287,7 +378,7 @@ class VirtualDriver:
     def _ready(self, task: VirtualCall) -> None:
         task.ready = self.now
         if not self.in_order:
-            heappush(self.workers[task.worker].ready, (task.order, task))
+            heappush(self.workers[task.worker].ready, (task.rank, task.order, task))
 
     def _next(self, number: int) -> None:
         """Start the next call on a worker, if it is idle and there is one that can start."""
@@ -301,7 +392,7 @@ class VirtualDriver:
         else:
             if not worker.ready:
                 return
-            task = heappop(worker.ready)[1]
+            task = heappop(worker.ready)[2]
         begin = max(worker.idle_since, task.commanded)
         if self.now > begin:
             self.traces.waits.append(IdleWait(number, begin, self.now, task.run, task.segment))
@@ -342,7 +433,7 @@ class VirtualDriver:
         raised = None if task.poisoned else self.raising.get((run, index))
         status: Status = "skipped" if task.poisoned else "failed" if raised is not None else "done"
         self.traces.add(task, self.now, status)
-        planned = self.submissions[run].planned
+        planned = self.plans[run]
         segment, worker = planned.plan.segments[index], self.workers[task.worker]
         sizes: list[int] = []
         if status == "done":
@@ -367,6 +458,7 @@ class VirtualDriver:
                 attempt=task.attempt,
                 status=status,
                 export_bytes=tuple(sizes),
+                seconds=task.seconds if status == "done" else 0.0,
             )
         )
         if raised is not None:
@@ -396,7 +488,7 @@ class VirtualDriver:
                 self._made((task.run, -1, task.value), ok=False)
                 self.things.pop((task.run, -1, task.value), None)
                 continue
-            exports = self.submissions[task.run].planned.plan.segments[task.segment].exports
+            exports = self.plans[task.run].plan.segments[task.segment].exports
             for export in range(-1, len(exports)):
                 self._made((task.run, task.segment, export), ok=False)
 

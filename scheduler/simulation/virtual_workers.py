@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify
 from typing import TypeAlias
 
-from ..model.plan import InStore
+from ..model.plan import InStore, OnWorker, Plan, ValueLocation
+from ..planning.planner import Planned
 from .scenario import VirtualSubmission
 
 AwaitedKey: TypeAlias = tuple[int, int, int]
@@ -46,6 +48,8 @@ class VirtualCall:
     value: int
     commanded: float
     seconds: float
+    rank: tuple[int, float] = (-1, 0.0)
+    """Its run and its priority with the sign changed; exports go before all runs."""
     missing: int = 0
     ready: float = -1.0
     start: float = -1.0
@@ -65,8 +69,10 @@ class VirtualWorker:
     """With `in_order`: what has come and not started."""
     open: dict[int, VirtualCall] = field(default_factory=dict[int, "VirtualCall"])
     """Calls not over, sent or running, by their order."""
-    ready: list[tuple[int, VirtualCall]] = field(default_factory=list[tuple[int, "VirtualCall"]])
-    """Without `in_order`: a heap of those whose inputs have come."""
+    ready: list[tuple[tuple[int, float], int, VirtualCall]] = field(
+        default_factory=list[tuple[tuple[int, float], int, "VirtualCall"]]
+    )
+    """Without `in_order`: a heap of those whose inputs have come, by rank and order."""
     pinned: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     """By (run, value), bytes."""
     saved: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
@@ -80,26 +86,51 @@ class VirtualWorker:
         if saved:
             self.saved.append((now, self.saved[-1][1] + size))
 
+    def forget(self, task: VirtualCall) -> None:
+        """Forget a call that was withdrawn."""
+        if task in self.queue:
+            self.queue.remove(task)
+        self.ready = [one for one in self.ready if one[2] is not task]
+        heapify(self.ready)
+
     def unpin(self, now: float, run: int, value: int) -> None:
         """Drop a pinned value."""
         self.store(now, -self.pinned.pop((run, value), 0), saved=False)
 
 
-def awaited_keys(task: VirtualCall, submissions: Sequence[VirtualSubmission]) -> Iterable[AwaitedKey]:
-    """Return what a call reads or waits for."""
-    run, one = task.run, submissions[task.run]
+def place_of(plan: Plan, value: int, begun: Mapping[int, int]) -> ValueLocation:
+    """Return where a value is that is kept, or that a segment has pinned for later ones; `begun` has that segment."""
+    place = plan.kept.get(value)
+    return OnWorker(plan.segments[begun[value]].worker, begun[value]) if place is None else place
+
+
+def pins_of(plan: Plan) -> dict[int, int]:
+    """Return, per value that a segment pins, the segment."""
+    return {value: index for index, segment in enumerate(plan.segments) for value in segment.pins}
+
+
+def awaited_keys(
+    task: VirtualCall, submissions: Sequence[VirtualSubmission], plans: Sequence[Planned]
+) -> Iterable[AwaitedKey]:
+    """Return what a call reads or waits for, by the current plans."""
+    run, one, plan = task.run, submissions[task.run], plans[task.run].plan
     if task.segment < 0:
-        return ((run, one.planned.plan.kept[task.value].segment, -1),)
-    segment = one.planned.plan.segments[task.segment]
+        return ((run, place_of(plan, task.value, pins_of(plan)).segment, -1),)
+    segment = plan.segments[task.segment]
     keys: list[AwaitedKey] = [(run, source, export) for source, export in segment.imports]
     keys += [(run, source, -1) for source in segment.after]
+    externals = len(plans[run].graph.externals)
     for external in segment.externals:
-        source = one.sources[external] if one.sources else None
+        if external >= externals:
+            source = (run, external)
+        else:
+            source = one.sources[external] if one.sources else None
         if source is None:
             if one.residency and one.residency[external] >= 0:
                 keys.append((-1, run, external))
             continue
-        place = submissions[source[0]].planned.plan.kept[source[1]]
+        made_by = plans[source[0]].plan
+        place = place_of(made_by, source[1], pins_of(made_by) if source[1] not in made_by.kept else {})
         if isinstance(place, InStore):
             keys.append((source[0], place.segment, place.export))
         elif place.worker == task.worker:

@@ -18,6 +18,8 @@ from raygrad.proto.ir.program import Record
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import TimedRecord
+from raygrad.scheduler.model.plan import Plan
+from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship
 from raygrad.workers.executors.base import Executor
@@ -68,6 +70,7 @@ class Log:
         self.times: dict[tuple[int, int], tuple[float, float]] = {}
         self.failures: dict[int, tuple[Record | None, str]] = {}
         self.lost: dict[int, LostWorker] = {}
+        self.plans: dict[int, Plan] = {}
 
     def record(self, called: TimedRecord, finished: bool) -> None:
         record, sent, came, *_ = called
@@ -82,6 +85,10 @@ class Log:
 
     def finished(self, run: int) -> None:
         self.told.append(("finished", run))
+
+    def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
+        self.told.append(("replanned", run))
+        self.plans[run] = plan
 
     def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
         self.told.append(("failed", run))

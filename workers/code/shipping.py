@@ -69,6 +69,8 @@ class Shipment:
     payload: bytes = field(default=b"", repr=False)
     classes: tuple[ClassName, ...] = ()
     """Per class that the payload has by value: its name, and whether it captures nothing."""
+    shares_state: bool = field(default=False, compare=False)
+    """Whether a live object changes what it captures, which the client and other code may read."""
     registrations: bytes = field(default=b"", repr=False)
     """The users' registrations for built-in ops when it was sent; see `op_registry_sync`."""
 
@@ -193,7 +195,8 @@ def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> S
     """Ship an object by reference under a fingerprint of its own: it shares its state with the client, or cannot be
     pickled. A `guarded` object gets another one when its captured state has changed."""
     fingerprint = by_reference(obj, guard if guarded else None)
-    shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, guard=guard if guarded else None)
+    held = guard if guarded else None
+    shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, guard=held, shares_state=not guarded)
     return Shipped(fingerprint, shipment, (), guard if guarded else Guard())
 
 

@@ -55,6 +55,9 @@ class Work(NamedTuple):
     after: tuple[SegmentId, ...]
     """Segments of the same worker that must have ended before it starts."""
     predicted_seconds: float = 0.0
+    priority: float = 0.0
+    """Of the works that are ready on a worker, those of the earliest run (`call.run`) go first, of these the one with
+    the highest priority, of equals the one that was started first."""
     upcoming: Callable[[], Iterable[tuple[bytes, Program]]] = tuple
     """Returns programs that calls to the same worker will name soon, by key."""
 
@@ -82,6 +85,14 @@ class ValueReady:
 
 
 @dataclass(frozen=True, slots=True)
+class WorksWithdrawn:
+    """Report: a `withdraw` ended. These works had not begun and never will; the objects that they were to return do not
+    exist. The others come back as ever."""
+
+    works: tuple[Work, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerGone:
     """Report: a worker died. Its other work is not reported any more."""
 
@@ -89,7 +100,7 @@ class WorkerGone:
     reason: str
 
 
-Report: TypeAlias = SegmentReturned | ValueReady | WorkerGone
+Report: TypeAlias = SegmentReturned | ValueReady | WorksWithdrawn | WorkerGone
 
 
 class Executor(ABC):
@@ -145,6 +156,12 @@ class Executor(ABC):
         calls may name it at once. Does not block. Answered by one `ValueReady`, unless the worker dies.
 
         With `requested`, the client reads it: its arrays on devices come with it. Else they stay where they are."""
+
+    @abstractmethod
+    def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:
+        """Withdraw those of some works, each with its worker, that have not begun. Does not block. Answered by one
+        `WorksWithdrawn`. Whatever was started and reads what one of them makes is among them: each either begins or is
+        withdrawn, never both, and none that begins misses what was withdrawn."""
 
     @abstractmethod
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:

@@ -5,8 +5,9 @@ value of an earlier run is named to a worker. No state, nothing sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from raygrad.proto.ir.graph import Graph
@@ -69,6 +70,7 @@ def work_of(
     planned: Planned,
     externals: Sequence[SuppliedExternal | LocatedExternal],
     unpinned: tuple[Pinned, ...],
+    pins: Mapping[int, OnWorker] = MappingProxyType({}),
 ) -> Work:
     """Return the work for one segment of a plan.
 
@@ -77,6 +79,8 @@ def work_of(
         planned: the plan of its run.
         externals: each external input of the graph.
         unpinned: pinned values that the worker releases with this call.
+        pins: by value, where segments of a plan that was continued have pinned values: a segment planned later may read
+            them among its external inputs.
     """
     segment = planned.plan.segments[command.segment]
     headroom = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.headroom])
@@ -87,7 +91,10 @@ def work_of(
     after = [SegmentId(command.run, source) for source in segment.after]
     values: list[Any] = []
     for number in segment.externals:
-        external = externals[number]
+        if number >= len(externals):
+            external = LocatedExternal(command.run, number, pins[number], -1)
+        else:
+            external = externals[number]
         if isinstance(external, SuppliedExternal):
             values.append(external.value)
         else:
@@ -100,6 +107,7 @@ def work_of(
         arguments=tuple(arguments),
         after=tuple(dict.fromkeys(after)),
         predicted_seconds=segment.predicted_seconds,
+        priority=command.priority,
         upcoming=partial(upcoming_programs, planned, command.segment),
     )
 

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, cast
 
 from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
 from raygrad.proto.ir.program import Pinned, Record
@@ -26,24 +26,34 @@ from raygrad.scheduler.machine.commands import (
     FailRun,
     FinishRun,
     LoseValue,
+    PlanRest,
+    ReviewPlan,
     RunSegment,
     Unpin,
+    WithdrawSegments,
 )
 from raygrad.scheduler.machine.events import (
     Event,
+    PlanReviewed,
     PlanSubmitted,
+    RestPlanned,
     RunAbandoned,
     SegmentFinished,
+    SegmentsWithdrawn,
     Status,
+    TimePassed,
     ValueDropped,
     ValueExported,
     ValueRequested,
     WorkerDied as WorkerLostEvent,
 )
 from raygrad.scheduler.machine.machine import Machine
+from raygrad.scheduler.machine.state import NEVER
 from raygrad.scheduler.model.measured_costs import TimedRecord
-from raygrad.scheduler.model.plan import InStore, OnWorker, ValueLocation
+from raygrad.scheduler.model.plan import InStore, OnWorker
+from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.scheduler.planning.planner import Planned, Planner
+from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_rest
 
 from ..values.packed_values import POISON
 from .base import (
@@ -53,68 +63,17 @@ from .base import (
     SegmentId,
     SegmentReturned,
     ValueReady,
+    Work,
     WorkerGone,
+    WorksWithdrawn,
     failed_record,
     value_object,
 )
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, work_of
+from .run_state import Listener, LostWorker, RunState
 
 WAIT_SLICE: Final = 0.25
 """Seconds between checks whether a wait is over: another thread may have ended it, or its deadline passed."""
-
-
-class LostWorker(NamedTuple):
-    """A worker that died while a run had segments on it."""
-
-    worker: str
-    segments: tuple[int, ...]
-    """The segments that were sent there and not answered, in the order of sending."""
-
-
-class Listener(Protocol):
-    """Callbacks for the outcome of runs, called by one thread at a time: the one that polls or waits."""
-
-    def record(self, called: TimedRecord, finished: bool) -> None:
-        """A segment's record arrived and was accepted; its values are readable from here on. Times are of the driver's
-        clock. With `finished`, which a record with emits never has, it is the last: its run's segments are done."""
-
-    def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
-        """A requested kept value was fetched; `left` has (device, bytes) of each array that left its device for it."""
-
-    def finished(self, run: int) -> None:
-        """All segments of a run are done, whose last record came before."""
-
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
-        """A run failed. `record` says why if code raised, `lost` if a worker died; `reason` begins with
-        "raised", "worker lost", "dependency" or "abandoned"."""
-
-
-class _RunState:
-    """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
-
-    __slots__ = (
-        "externals", "failure", "finished", "lost", "places", "planned", "requested", "results", "returned", "sent",
-        "unreadable",
-    )  # fmt: skip
-
-    def __init__(self, planned: Planned, externals: tuple[SuppliedExternal | LocatedExternal, ...]) -> None:
-        self.planned = planned
-        self.externals = externals
-        self.places: dict[int, ValueLocation] = dict(planned.plan.kept)
-        """Where each kept value is or will be, as long as the client holds it."""
-        self.results: dict[int, Any] = {}
-        """Kept values that were inlined in records."""
-        self.requested: set[int] = set()
-        self.returned: set[int] = set()
-        """Segments whose record has arrived."""
-        self.sent: dict[int, tuple[float, float]] = {}
-        """Per running segment, when its call was sent, and the CPU seconds of sending it."""
-        self.lost: dict[int, int] = {}
-        """Kept values that are lost, with the worker that held them."""
-        self.unreadable: dict[int, str] = {}
-        """Kept values that could not leave their worker, with the reason."""
-        self.failure: Record | None = None
-        self.finished = False
 
 
 class Driver:
@@ -133,7 +92,7 @@ class Driver:
         self._machine = machine
         self._listener = listener
         self._clock = clock
-        self._runs: dict[int, _RunState] = {}
+        self._runs: dict[int, RunState] = {}
         self._worker_index = {spec.name: index for index, spec in enumerate(executor.cluster.workers)}
         self._lost: dict[int, str] = {}
         """Per lost worker, the reason."""
@@ -173,7 +132,7 @@ class Driver:
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            self._runs[submission.run] = _RunState(planned, externals)
+            self._runs[submission.run] = RunState(planned, externals)
             sources = tuple([None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in externals])
             self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
             self._flush_unpins()
@@ -202,9 +161,12 @@ class Driver:
         if self._waiter.acquire(blocking=False):
             try:
                 if not self._closed:
-                    arrived = self.executor.poll(timeout)
+                    due = self._machine.state.review_at
+                    arrived = self.executor.poll(timeout if due == NEVER else self._until(due, timeout))
                     with self._lock:
                         self._take(arrived, awaited=timeout > 0)
+                        if due != NEVER and self._clock() >= self._machine.state.review_at:
+                            self._dispatch(TimePassed(at=self._clock()))
                         if not submits:
                             self._flush_unpins()
             finally:
@@ -215,6 +177,10 @@ class Driver:
             with self._news:
                 self._news.wait(timeout)
         self._deliver()
+
+    def _until(self, due: float, timeout: float) -> float:
+        """Return how long to wait for reports if something is due meanwhile."""
+        return min(timeout, max(due - self._clock(), 0.0))
 
     def wait(self, done: Callable[[], bool], deadline: float | None = None) -> None:
         """Poll until `done()`; `deadline` is a time of the driver's clock.
@@ -344,6 +310,8 @@ class Driver:
                     elif run in self._runs:
                         self._runs[run].unreadable[value] = reason
                     self._dispatch(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
+                case WorksWithdrawn(works):
+                    self._withdrawn(works)
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
                     self._running.pop(worker, None)
@@ -377,6 +345,7 @@ class Driver:
                 status=cast("Status", record.status),
                 export_bytes=tuple([size for size, _ in record.exports]),
                 opened=opened,
+                seconds=record.timing.steps,
             )
         )
 
@@ -390,6 +359,7 @@ class Driver:
     def _dispatch(self, *events: Event) -> None:
         """Pass events to the state machine, after what was dropped before, and carry out its commands."""
         not_started: list[Record] = []
+        answers: list[Event] = []
         dropped, self._dropped = self._dropped, []
         for command in self._machine.handle(*dropped, *events):
             match command:
@@ -408,6 +378,12 @@ class Driver:
                     self.executor.drop(value_object(run, value))
                 case Unpin(worker=worker, values=values):
                     self._unpins.setdefault(worker, []).extend(values)
+                case ReviewPlan():
+                    answers.append(self._review(command))
+                case WithdrawSegments():
+                    self._withdraw(command)
+                case PlanRest():
+                    answers.append(self._plan_rest(command))
                 case LoseValue(run=run, value=value, worker=worker):
                     self._runs[run].lost[value] = worker
                 case FinishRun(run=run):
@@ -418,6 +394,8 @@ class Driver:
                     self._failed(command)
         for record in not_started:
             self._returned(record)
+        if answers:
+            self._dispatch(*answers)
 
     def _failed(self, why: FailRun) -> None:
         run = self._runs.pop(why.run)
@@ -478,6 +456,64 @@ class Driver:
         if run.finished and not run.places:
             del self._runs[number]
 
+    # ---- plans that are revised --------------------------------------------------------------------------------------
+
+    def _review(self, command: ReviewPlan) -> PlanReviewed:
+        run, planner = self._runs[command.run], self.planner
+        residency = [residency_of(external) for external in run.externals]
+        costs, cluster = planner.latest_costs, planner.cluster
+        worth = is_worth_replanning(run.planned, command.progress, residency, costs, cluster, command.gain)
+        return PlanReviewed(at=self._clock(), run=command.run, worth=worth)
+
+    def _withdraw(self, command: WithdrawSegments) -> None:
+        """Have workers withdraw segments that they have not begun."""
+        names: list[tuple[int, SegmentId]] = []
+        for number, index in command.segments:
+            worker = self._runs[number].planned.plan.segments[index].worker
+            names.append((worker, SegmentId(number, index)))
+        self.executor.withdraw(names)
+
+    def _withdrawn(self, works: Sequence[Work]) -> None:
+        """Take in which works were withdrawn. What they were to unpin goes with the next call to their worker."""
+        for work in works:
+            worker, call = work.worker, work.call
+            if worker not in self._lost:
+                self._running[worker] = self._running.get(worker, 1) - 1
+                if call.unpin:
+                    self._unpins.setdefault(worker, []).extend(call.unpin)
+            run = self._runs.get(call.run)
+            if run is not None:
+                run.sent.pop(call.segment, None)
+        names = tuple([(work.call.run, work.call.segment) for work in works])
+        self._dispatch(SegmentsWithdrawn(at=self._clock(), segments=names))
+
+    def _plan_rest(self, command: PlanRest) -> RestPlanned:
+        """Plan again what of a run has not begun; tell the listener if the plan has changed."""
+        number, planner, at = command.run, self.planner, self._clock()
+        run = self._runs[number]
+        residency = [residency_of(external) for external in run.externals]
+        found = plan_rest(run.planned, command.progress, residency, planner.latest_costs, planner.cluster)
+        if found is None:
+            return RestPlanned(at=at, run=number, plan=None)
+        first = len(run.planned.plan.segments)
+        run.continue_with(found)
+        for other in self._runs.values():
+            if any(isinstance(one, LocatedExternal) and one.run == number for one in other.externals):
+                other.externals = tuple([self._relocated(one, number) for one in other.externals])
+        revision = PlanRevision(at, command.progress.rest, len(found.plan.segments) - first)
+        self._reports.append(partial(self._listener.replanned, number, found.plan, revision))
+        sources = tuple([None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in run.externals])
+        return RestPlanned(at=at, run=number, plan=found.plan, sources=sources)
+
+    def _relocated(
+        self, external: SuppliedExternal | LocatedExternal, number: int
+    ) -> SuppliedExternal | LocatedExternal:
+        """Return an external input by where it is now, if run `number` makes it."""
+        if isinstance(external, SuppliedExternal) or external.run != number:
+            return external
+        place = self._runs[number].planned.plan.kept.get(external.value)
+        return external if place is None else external._replace(place=place)
+
     # ---- where values are -------------------------------------------------------------------------------------------
 
     def _locate(self, external: External) -> SuppliedExternal | LocatedExternal:
@@ -508,8 +544,7 @@ class Driver:
         run = self._runs.get(number)
         if run is None or run.finished:
             return None
-        place = run.planned.plan.kept.get(value)
-        return SegmentId(number, len(run.planned.programs) - 1 if place is None else place.segment)
+        return SegmentId(number, run.producer_of(value))
 
     def _find(self, number: int, value: int) -> tuple[ObjectId | None, Any] | None:
         """Return (None, value), or (object, position in it), or None if it is not here yet; then request it."""
@@ -544,7 +579,7 @@ class Driver:
         began = time.thread_time()
         run = self._runs[command.run]
         unpinned = tuple(self._unpins.pop(command.worker, ()))
-        work = work_of(command, run.planned, run.externals, unpinned)
+        work = work_of(command, run.planned, run.externals, unpinned, run.pins)
         self._running[command.worker] = self._running.get(command.worker, 0) + 1
         sent = self._clock()
         run.sent[command.segment] = (sent, 0.0)

@@ -1,9 +1,9 @@
 """The in-process executor: workers as hosts in the client's process, the default backend (H23).
 
-One thread at a time runs segments on a host; names are released on the caller's. Segments run on the thread that
-waits for them: a hop to another thread costs 55 µs when idle, milliseconds beside busy Python. With several workers
-each has a daemon thread for segments predicted to be long. The work of one worker runs in the order given. A
-`strict` executor sends everything as bytes, user code by value, as to another process."""
+One thread at a time runs segments on a host; names are released on the caller's. With one worker segments run on the
+thread that waits for them: a hop to another thread costs 55 µs when idle, milliseconds beside busy Python. With several
+each has a daemon thread for heavy ones (`heavy_calls`). Which work of a worker is next, `ready_queue` says. A `strict`
+executor sends everything as bytes, user code by value, as to another process."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from raygrad.autograd.devices.backends.device_memory import evicting_with
-from raygrad.autograd.devices.serving import backend_if_installed
-from raygrad.errors import DeviceError, ExecutionError, NotShippable, WaitTimeout
-from raygrad.proto.ir.program import Pinned, Record
-from raygrad.scheduler.model.plan import Cluster
+from raygrad.errors import ExecutionError, NotShippable, WaitTimeout
+from raygrad.proto.ir.program import Pinned, Program, Record
 
 from ..code.shipping import Shipment, opening_as_worker
-from ..process.blas_threads import limit_blas, release_blas
-from ..process.gpu_assignment import resource_requests
+from ..process.blas_threads import limit_blas, limit_own_thread, release_blas
 from ..process.host import WorkerHost
 from ..process.run_record import packed_since
 from ..values.device_staging import Left, noting
@@ -37,64 +33,38 @@ from .base import (
     SegmentReturned,
     ValueReady,
     Work,
+    WorksWithdrawn,
     failed_record,
-    offered_resources,
     value_object,
 )
+from .heavy_calls import HeavyCalls
+from .local_cluster import local_cluster
+from .object_table import ObjectTable
+from .ready_queue import Fetch, Outstanding, ReadyQueue
 
-OWN_THREAD_SECONDS: Final = 1e-3
-"""A segment predicted to take longer is worth a hop to its worker's own thread."""
+LATE_SECONDS: Final = 0.01
+"""A call that runs on a thread that waits for results, and takes this long, holds up others: they get threads."""
+
+WATCH_SECONDS: Final = 1.0
+"""Seconds without such a call after which nobody looks for one."""
 
 CLOSE_DEADLINE: Final = 5.0
 """Seconds that threads have to end on close; one that runs a long segment is left to it, being a daemon."""
 
 
-class _Fetch:
-    """Work that makes an object of a pinned value."""
-
-    __slots__ = ("after", "requested", "run", "value", "worker")
-
-    def __init__(self, worker: int, run: int, value: int, after: SegmentId | None, requested: bool) -> None:
-        self.requested = requested
-        self.worker = worker
-        self.run = run
-        self.value = value
-        self.after = () if after is None else (after,)
-
-
 class _Worker:
-    """A host and its queue of work."""
+    """A host, the work that waits for it, and the thread that it has for heavy segments."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, lock: threading.Lock) -> None:
         self.host = WorkerHost(name)
         self.name = name
-        self.queue: deque[Work | _Fetch] = deque()
+        self.queue = ReadyQueue()
         self.running = False
         self.programs: set[bytes] = set()
         self.code: set[str] = set()
         self.thread: threading.Thread | None = None
-
-
-def _machine() -> dict[str, float]:
-    """Return the resources of this machine, as options of a worker."""
-    known = {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= set(os.sysconf_names)
-    memory = {"memory": float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")} if known else {}
-    return {"num_cpus": float(len(os.sched_getaffinity(0))), **memory}
-
-
-def _devices(workers: int, gpus: int | None) -> list[tuple[str, ...]]:
-    """Return the GPUs that each worker serves."""
-    backend = None if gpus == 0 else backend_if_installed()
-    names = [] if backend is None else [f"{backend.kind}:{index}" for index in range(backend.count())]
-    if gpus is None:
-        return [tuple(names)] * workers
-    if gpus > len(names):
-        raise DeviceError(
-            f"gpus={gpus}: there {'is' if len(names) == 1 else 'are'} {len(names)} in this process; install "
-            "raygrad[cuda12] or raygrad[cuda13] where there are GPUs, or call "
-            "raygrad.autograd.devices.use_stand_in() before the session to simulate them"
-        )
-    return [(name,) for name in names[:gpus]] + [()] * (workers - gpus)
+        self.wake = threading.Condition(lock)
+        """Notified when there is something for its thread."""
 
 
 class InProcessExecutor(Executor):
@@ -110,43 +80,50 @@ class InProcessExecutor(Executor):
         strict: bool = False,
         blas_threads: int = 1,
         worker_options: Mapping[str, Any] | None = None,
+        user_threads: bool = True,
     ) -> None:
         """`worker_options` say what each worker offers; by default that is what the machine has. Each worker serves all
-        GPUs of this process; with `gpus` that many of them serve one each.
+        GPUs of this process; with `gpus` that many of them serve one each. With `user_threads`, heavy user code of
+        several workers runs on their threads, else all of it on those that wait.
 
         Raises:
             DeviceError: there are not so many GPUs here.
             ValueError: an unknown option.
         """
-        devices = _devices(workers, gpus)
-        options = {**_machine(), **(worker_options or {})}
-        unknown = options.keys() - {"num_cpus", "num_gpus", "memory", "resources"}
-        if unknown:
-            raise ValueError(f"worker_options of a local session say what workers offer; unknown: {sorted(unknown)}")
-        requests = resource_requests(workers, gpus, options)
-        specs = [
-            replace(worker, devices=("cpu", *own), resources=offered_resources({"num_gpus": float(len(own)), **one}))
-            for worker, own, one in zip(Cluster.of(workers).workers, devices, requests, strict=True)
-        ]
-        super().__init__(Cluster(tuple(specs)))
+        super().__init__(local_cluster(workers, gpus, worker_options))
         self._strict = strict
         self._blas_threads = blas_threads
-        self._workers = [_Worker(spec.name) for spec in self.cluster.workers]
         self._lock = threading.Lock()
         """Guards all fields below."""
-        self._changed = threading.Condition(self._lock)
-        """Notified when work arrives or ends."""
-        self._objects: dict[ObjectId, Any] = {}
-        self._sizes: dict[ObjectId, int] = {}
-        self._dropped: set[ObjectId] = set()
-        """Objects that were dropped before they were made."""
-        self._expected: set[ObjectId] = set()
-        """Objects of work that has not ended."""
-        self._unfinished: set[SegmentId] = set()
+        self._news = threading.Condition(self._lock)
+        """Notified when there is something for the threads that wait for results."""
+        self._waiting = 0
+        """The number of these threads."""
+        self._workers = [_Worker(spec.name, self._lock) for spec in self.cluster.workers]
+        self._objects = ObjectTable()
+        self._outstanding = Outstanding()
+        self._heavy = HeavyCalls(with_user_code=user_threads) if workers > 1 else None
+        """None with one worker: whatever it runs, it runs on the threads that wait."""
+        self._ordered: set[bytes] = set()
+        """By their keys, programs whose code changes what it captures."""
         self._pending = 0
         self._running: list[int] = []
         """The threads that run calls, once per call."""
+        self._own_threads: set[int] = set()
+        """The threads of workers."""
+        self._ends = 0
+        """How many calls and fetches have been given or have ended."""
+        self._blocked: dict[int, int] = {}
+        """Per thread that runs a call and waits in it for a result, `_ends` when it last looked."""
         self._reports: deque[Report] = deque()
+        self._light_calls = 0
+        """How many calls have been started on threads that wait."""
+        self._light_running = 0
+        """How many of these run."""
+        self._watcher: threading.Thread | None = None
+        self._watch = threading.Condition(self._lock)
+        """Notified when the watcher is to look for late calls."""
+        self._watching = False
         self._polled_in_vain = False
         """Whether a poll without a timeout found nothing since work last arrived or ended."""
         self._closed = False
@@ -156,36 +133,75 @@ class InProcessExecutor(Executor):
     def start(self, work: Work) -> None:
         with self._lock:
             self._check_open()
+            objects = self._outstanding.objects
             for name in work.arguments:
-                if name not in self._objects and name not in self._expected:
+                if name not in self._objects and name not in objects:
                     raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
             if self._strict:
                 work = _through_codec(work)
-            call = work.call
-            self._expected.update(ObjectId(call.run, call.segment, i) for i in range(len(work.program.exports)))
-            self._unfinished.add(SegmentId(call.run, call.segment))
-            self._enqueue(work)
+            call, worker = work.call, self._workers[work.worker]
+            if call.program not in worker.programs:
+                self._load(worker, call.program, work.program)
+            for index in range(len(work.program.exports)):
+                objects.add(ObjectId(call.run, call.segment, index))
+            segment = SegmentId(call.run, call.segment)
+            self._outstanding.segments.add(segment)
+            if call.program in self._ordered:
+                self._outstanding.ordered.append(segment)
+            heavy = self._heavy is not None and self._heavy.is_heavy(call.program, work.predicted_seconds)
+            self._enqueue(worker, work, heavy=heavy)
 
     def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None:
         with self._lock:
             self._check_open()
-            self._expected.add(value_object(run, value))
-            self._enqueue(_Fetch(worker, run, value, after, requested))
+            host, fetch = self._workers[worker].host, Fetch(worker, run, value, after, requested)
+            if not self._strict and self._outstanding.is_ready(fetch) and host.has_in_memory(run, value):
+                self._fetched(self._workers[worker], fetch)  # also beside a running segment, which may take long
+                self._ends += 1
+                self._notify()
+                return
+            self._outstanding.objects.add(value_object(run, value))
+            self._enqueue(self._workers[worker], fetch, heavy=False)
 
-    def _enqueue(self, work: Work | _Fetch) -> None:
-        worker = self._workers[work.worker]
-        worker.queue.append(work)
+    def _load(self, worker: _Worker, key: bytes, program: Program) -> None:
+        """Give a worker a program, and the user code in it that the worker has not got."""
+        code = self.code_of(program)
+        for fingerprint, shipment in code.items():
+            if fingerprint not in worker.code:
+                worker.host.learn(fingerprint, Shipment.of(shipment.portable()) if self._strict else shipment)
+                worker.code.add(fingerprint)
+        worker.host.load(key, decode_program(encode_program(program)) if self._strict else program)
+        worker.programs.add(key)
+        if self._heavy is not None:
+            self._heavy.load(key, program)
+            if any([shipment.shares_state for shipment in code.values()]):
+                self._ordered.add(key)
+
+    def _enqueue(self, worker: _Worker, work: Work | Fetch, *, heavy: bool) -> None:
+        worker.queue.add(work, heavy=heavy)
         if not self._pending:
             limit_blas(self._blas_threads)
         self._pending += 1
+        self._ends += 1
         self._polled_in_vain = False
-        if len(self._workers) > 1:
-            if worker.thread is None and _is_long(work):
-                worker.thread = threading.Thread(
-                    target=self._serve, args=(worker,), name=f"raygrad {worker.name}", daemon=True
-                )
-                worker.thread.start()
-            self._changed.notify_all()
+        if heavy:
+            self._start_thread(worker)
+        self._notify()
+
+    def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:
+        with self._lock:
+            works: list[Work] = []
+            for index, name in names:
+                work = self._workers[index].queue.withdraw(name)
+                if work is not None:
+                    works.append(work)
+                    made = [ObjectId(*name, number) for number in range(len(work.program.exports))]
+                    self._outstanding.ended(name)
+                    self._outstanding.objects.difference_update(made)
+                    self._objects.forget(made)
+                    self._ended()
+            self._reports.append(WorksWithdrawn(tuple(works)))
+            self._notify()
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         self._workers[worker].host.unpin(values)  # entries of a dict: safe beside a running segment
@@ -197,27 +213,46 @@ class InProcessExecutor(Executor):
         with self._lock:
             while not self._reports and not self._closed:
                 looks_again, self._polled_in_vain = self._polled_in_vain, True
-                worker = self._next_ready() if timeout > 0 or looks_again else None
-                if worker is not None:
-                    self._run_next(worker)
+                if (timeout > 0 or looks_again) and self._run_light():
                     continue
                 remaining = deadline - time.monotonic()
                 if remaining <= 0 or not self._pending:
                     break
-                self._changed.wait(remaining)
+                self._wait(remaining)
             reports = list(self._reports)
             self._reports.clear()
             return reports
+
+    def _wait(self, timeout: float | None) -> None:
+        """Wait for news, on a thread that waits for results."""
+        self._waiting += 1
+        try:
+            self._news.wait(timeout)
+        finally:
+            self._waiting -= 1
+
+    def _notify(self) -> None:
+        """Wake the threads for which there may be something: those of idle workers with heavy work, and those that wait
+        for results."""
+        if self._heavy is not None:
+            for worker in self._workers:
+                if worker.queue.has_heavy and self._next_on(worker) is not None:
+                    worker.wake.notify()
+        if self._waiting:
+            self._news.notify_all()
 
     def check_wait(self) -> None:
         if not self._running:
             return
         thread = threading.get_ident()
         with self._lock:
-            if thread not in self._running or any(other != thread for other in self._running) or self._reports:
+            if thread not in self._running or self._reports:
                 return
-            if any(worker.queue and self._is_ready(worker) for worker in self._workers):
+            if any([self._next_on(worker) is not None for worker in self._workers]):
                 return
+            self._blocked[thread] = self._ends
+            if any([self._blocked.get(other) != self._ends for other in self._running]):
+                return  # that one runs code, and does not wait as this one does
         raise ExecutionError(
             "user code that a worker runs asks for a value that is computed only after it: it reads a pending tensor "
             "of the client's, the .grad of a captured leaf, say. Pass it as an argument, read it before, or register a "
@@ -225,47 +260,100 @@ class InProcessExecutor(Executor):
         )
 
     def _serve(self, worker: _Worker) -> None:
-        """Run long work of a worker: the loop of its own thread."""
+        """Run heavy work of a worker, and what else is ready when that ends: the loop of its own thread."""
+        limit_own_thread(self._blas_threads)
+        awake = False
+        with self._lock:
+            self._own_threads.add(threading.get_ident())
+            while not self._closed:
+                work = self._next_on(worker)
+                if work is not None and (awake or worker.queue.has_heavy) and self._may_hop(work):
+                    self._run(worker, work)
+                    awake = True
+                elif not (awake and not self._waiting and self._run_light(hops=True)):
+                    awake = False
+                    worker.wake.wait()
+
+    def _start_thread(self, worker: _Worker) -> None:
+        """Give a worker a thread of its own, if it has none."""
+        if worker.thread is None:
+            name = f"raygrad {worker.name}"
+            worker.thread = threading.Thread(target=self._serve, args=(worker,), name=name, daemon=True)
+            worker.thread.start()
+
+    def _look_for_late_calls(self) -> None:
+        """Give what is ready to the workers' own threads while a call that was taken to be light takes long: the loop
+        of the watcher. It looks at intervals, so that nobody has to wake it for each call."""
+        before, since = 0, time.monotonic()
         with self._lock:
             while not self._closed:
-                if worker.queue and _is_long(worker.queue[0]) and self._is_ready(worker):
-                    self._run_next(worker)
-                else:
-                    self._changed.wait()
+                if self._light_running and self._light_calls == before:
+                    for worker in self._workers:
+                        work = self._next_on(worker)
+                        if work is not None and self._may_hop(work):
+                            worker.queue.make_heavy(work)
+                            self._start_thread(worker)
+                    self._notify()
+                if self._light_calls != before:
+                    before, since = self._light_calls, time.monotonic()
+                self._watching = bool(self._light_running) or time.monotonic() - since < WATCH_SECONDS
+                self._watch.wait(LATE_SECONDS if self._watching else None)
 
-    def _next_ready(self) -> _Worker | None:
-        """Return a worker whose next work can run now and is not for its own thread."""
+    def _watch_light_call(self) -> None:
+        """Have the watcher look for late calls from now on, since one is about to hold up other workers."""
+        self._watching = True
+        if self._watcher is None:
+            self._watcher = threading.Thread(target=self._look_for_late_calls, name="raygrad watcher", daemon=True)
+            self._watcher.start()
+        else:
+            self._watch.notify()
+
+    def _next_on(self, worker: _Worker) -> Work | Fetch | None:
+        """Return what a worker can run now."""
+        return None if worker.running else worker.queue.next(self._outstanding)
+
+    def _may_hop(self, work: Work | Fetch) -> bool:
+        """Tell whether work may run on any worker's own thread."""
+        return self._heavy is None or isinstance(work, Fetch) or self._heavy.may_hop(work.call.program)
+
+    def _run_light(self, *, hops: bool = False) -> bool:
+        """Run the next work that can run now and is not for a worker's own thread; return whether there was any. With
+        `hops`, this is a thread of a worker."""
         for worker in self._workers:
-            if worker.queue and not (worker.thread and _is_long(worker.queue[0])) and self._is_ready(worker):
-                return worker
-        return None
+            if len(worker.queue):
+                work = self._next_on(worker)
+                if work is not None and not worker.queue.is_heavy(work) and (not hops or self._may_hop(work)):
+                    self._light_calls += 1
+                    self._light_running += 1
+                    if self._pending > 1 and self._heavy is not None and not self._watching:
+                        self._watch_light_call()
+                    try:
+                        self._run(worker, work)
+                    finally:
+                        self._light_running -= 1
+                    return True
+        return False
 
-    def _is_ready(self, worker: _Worker) -> bool:
-        if worker.running:
-            return False
-        work = worker.queue[0]
-        if not self._unfinished.isdisjoint(work.after):
-            return False
-        return isinstance(work, _Fetch) or self._expected.isdisjoint(work.arguments)
-
-    def _run_next(self, worker: _Worker) -> None:
-        """Run the next work of a worker. The caller holds the lock, which is released while user code runs."""
-        work = worker.queue.popleft()
-        if isinstance(work, _Fetch):
+    def _run(self, worker: _Worker, work: Work | Fetch) -> None:
+        """Run work of a worker. The caller holds the lock, which is released while user code runs."""
+        worker.queue.remove(work)
+        if isinstance(work, Fetch):
             self._fetched(worker, work)
             self._ended()
             return
         worker.running = True
         interrupt: BaseException | None = None
+        thread = threading.get_ident()
         try:
             objects = [self._objects[name] for name in work.arguments]
-            self._running.append(threading.get_ident())
+            self._running.append(thread)
             self._lock.release()
             try:
                 record, exports = self._execute(worker, work, objects)
             finally:
                 self._lock.acquire()
-                self._running.remove(threading.get_ident())
+                self._running.remove(thread)
+                self._blocked.pop(thread, None)
         except BaseException as error:
             record = failed_record(work.call, worker.name, os.getpid(), error)
             exports = [POISON for _ in work.program.exports]
@@ -274,20 +362,12 @@ class InProcessExecutor(Executor):
         worker.running = False
         self._returned(work, record, exports)
         self._ended()
-        if interrupt is not None and threading.current_thread() is not worker.thread:
+        if interrupt is not None and thread not in self._own_threads:
             raise interrupt
 
     def _execute(self, worker: _Worker, work: Work, objects: list[Any]) -> tuple[Record, list[Any]]:
         """Run a call on a host; only here is user code run."""
         host, call = worker.host, work.call
-        if call.program not in worker.programs:
-            for fingerprint, shipment in self.code_of(work.program).items():
-                if fingerprint not in worker.code:
-                    host.learn(fingerprint, Shipment.of(shipment.portable()) if self._strict else shipment)
-                    worker.code.add(fingerprint)
-            program = decode_program(encode_program(work.program)) if self._strict else work.program
-            host.load(call.program, program)
-            worker.programs.add(call.program)
         if not self._strict:
             record, exports = host.run(call, objects)
             return record, host.brought(exports)
@@ -302,13 +382,15 @@ class InProcessExecutor(Executor):
     def _returned(self, work: Work, record: Record, exports: list[Any]) -> None:
         """Store the objects that a segment returned, and report its record."""
         call = work.call
-        self._unfinished.discard(SegmentId(call.run, call.segment))
+        self._outstanding.ended(SegmentId(call.run, call.segment))
+        if self._heavy is not None and record.status == "done":
+            self._heavy.ran(call.program, record.seconds)
         for index, values in enumerate(exports):
             size = record.exports[index][0] if index < len(record.exports) else 0
             self._made(ObjectId(call.run, call.segment, index), values, size)
         self._reports.append(SegmentReturned(record))
 
-    def _fetched(self, worker: _Worker, fetch: _Fetch) -> None:
+    def _fetched(self, worker: _Worker, fetch: Fetch) -> None:
         """Make an object of a pinned value."""
         values: Any = POISON
         size, reason = 0, ""
@@ -328,39 +410,31 @@ class InProcessExecutor(Executor):
         self._reports.append(ValueReady(fetch.run, fetch.value, values is not POISON, size, reason, left))
 
     def _made(self, name: ObjectId, values: Any, size: int) -> None:
-        self._expected.discard(name)
-        if name in self._dropped:
-            self._dropped.discard(name)
-            return
-        self._objects[name] = values
-        self._sizes[name] = size
+        self._outstanding.objects.discard(name)
+        self._objects.put(name, values, size)
 
     def _ended(self) -> None:
         if self._closed:
             return
         self._pending -= 1
+        self._ends += 1
         self._polled_in_vain = False
         if not self._pending:
             release_blas(self._blas_threads)
-        if len(self._workers) > 1:
-            self._changed.notify_all()
+        self._notify()
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 
     def read(self, name: ObjectId, timeout: float | None) -> Any:
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            while name in self._expected:
-                worker = self._next_ready()
-                if worker is not None:
-                    self._run_next(worker)
+            while name in self._outstanding.objects and not self._closed:
+                if self._run_light():
                     continue
                 remaining = None if deadline is None else deadline - time.monotonic()
                 if remaining is not None and remaining <= 0:
                     raise WaitTimeout(f"the object {tuple(name)} was not made in {timeout} s")
-                self._changed.wait(remaining)
-            if name not in self._objects:
-                raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
+                self._wait(remaining)
             values = self._objects[name]
         if not self._strict:
             return values
@@ -374,9 +448,7 @@ class InProcessExecutor(Executor):
 
     def drop(self, name: ObjectId) -> None:
         with self._lock:
-            self._sizes.pop(name, None)
-            if self._objects.pop(name, None) is None and name in self._expected:
-                self._dropped.add(name)
+            self._objects.drop(name, self._outstanding.objects)
 
     @property
     def busy(self) -> bool:
@@ -388,7 +460,7 @@ class InProcessExecutor(Executor):
 
     def stored_bytes(self) -> int:
         with self._lock:
-            return sum(self._sizes.values())
+            return self._objects.nbytes
 
     def pids(self) -> tuple[int, ...]:
         return (os.getpid(),) * len(self._workers)
@@ -404,20 +476,18 @@ class InProcessExecutor(Executor):
                 release_blas(self._blas_threads)
             self._pending = 0
             self._objects.clear()
-            self._sizes.clear()
-            self._changed.notify_all()
+            self._news.notify_all()
+            self._watch.notify_all()
+            for worker in self._workers:
+                worker.wake.notify_all()
         deadline = time.monotonic() + CLOSE_DEADLINE
-        for worker in self._workers:
-            if worker.thread is not None and worker.thread is not threading.current_thread():
-                worker.thread.join(max(0.0, deadline - time.monotonic()))
+        for thread in (self._watcher, *[worker.thread for worker in self._workers]):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _check_open(self) -> None:
         if self._closed:
             raise ExecutionError("this executor is closed")
-
-
-def _is_long(work: Work | _Fetch) -> bool:
-    return isinstance(work, Work) and work.predicted_seconds >= OWN_THREAD_SECONDS
 
 
 def _through_codec(work: Work) -> Work:

@@ -145,13 +145,14 @@ def _compile_op_vjp_here(one: OpDerivative) -> Execute:
     if len(grad_slots) == 1 and len(wanted) == 1 and UNDEFINED not in (*saved_slots, *grad_slots):
         (grad_slot,), ((position, target),) = grad_slots, wanted
         params, wants, inputs, outputs = one.params, one.wants, one.inputs, one.outputs
+        without = None if saved_slots else OpContext((), params, wants, inputs, outputs)
 
         def sole(slots: Slots) -> None:
             grad = slots[grad_slot]
             if grad is None:
                 slots[target] = None
                 return
-            context = OpContext([slots[s] for s in saved_slots], params, wants, inputs, outputs)
+            context = without or OpContext([slots[s] for s in saved_slots], params, wants, inputs, outputs)
             slots[target] = vjp_arrays(op, rule, context, (grad,))[position]
 
         return sole

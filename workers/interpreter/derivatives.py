@@ -6,8 +6,6 @@ None.
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Sequence
 from operator import is_
 from typing import Any, Final
@@ -41,6 +39,7 @@ from ..values.slots import Execute, Slots
 from .arguments import given
 from .functions import Host, refuses_write
 from .leaf_gradients import BorrowedLeaves, refused as refused_change
+from .silent_stdout import silent_stdout
 from .user_emits import emitting_to
 
 CONDUCT: Final = "conduct"
@@ -188,7 +187,7 @@ class _Vjp:
             live = with_attributes(live, node.attributes, [slots[value] for value in self._values])
         level = _Levels(live, node.arguments, node.results, self._task)
         if node.depth > 1:
-            with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
+            with emitting_to(None), silent_stdout():
                 return level.at(node.depth, tensors, node.differentiated), 0
         results = level.first(tensors, node.differentiated, node.wanted)
         if self._left >= 0:

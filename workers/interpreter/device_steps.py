@@ -65,7 +65,8 @@ def compile_general_op(node: OpCall, targets: Sequence[int], device: Device) -> 
     sources, params, on_host = node.inputs, node.params, device is CPU
     sole = op.sole_kernel() if on_host else None
     is_operand: Callable[[Any], bool] = is_array if on_host else is_device_array
-    sole = op.sole_kernel() if on_host else None
+    if on_host and not sources and op.outputs == 1:
+        return _compile_factory(node, targets[0])
 
     def execute(slots: Slots) -> None:
         operands: list[Any] = [None if s == UNDEFINED else slots[s] for s in sources]
@@ -88,6 +89,21 @@ def compile_general_op(node: OpCall, targets: Sequence[int], device: Device) -> 
                 slots[target] = value
 
     return execute
+
+
+def _compile_factory(node: OpCall, target: int) -> Execute:
+    """Return a step that runs a built-in op without operands on the host."""
+    op, params = get_op(node.fn), node.params
+    kernel = op.sole_kernel() or op.builtin_kernel(CPU.type, None)
+
+    def make(slots: Slots) -> None:
+        try:
+            value = kernel(*params)
+        except MISUSE as error:
+            raise explained(op, params, [], error) from None
+        slots[target] = value if type(value) is np.ndarray else np.asarray(value)
+
+    return make
 
 
 def compile_general_vjp(one: OpDerivative, device: Device) -> Execute:

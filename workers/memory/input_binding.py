@@ -73,6 +73,20 @@ class InputBinding:
         self.absent.update([slot for slot in names if isinstance(slots[slot], Placeholder)])
         return all([slots[slot] is not POISON for slot in names])
 
+    def bind_supplied(self) -> bool:
+        """Fill the slots of a program that reads nothing but arrays that its call carries, as a step that starts from
+        leaves does; return False, with nothing done, for any other."""
+        program, sources = self._program, self._call.externals
+        if program.imports or program.unpins:
+            return False
+        for source in sources:
+            if type(source) is not _ARRAY:
+                return False
+        slots = self._slots
+        for (_, slot), source in zip(program.externals, sources, strict=True):
+            slots[slot] = source
+        return True
+
     def sizes(self, account: MemoryAccount) -> Mapping[str, int]:
         """Return, per memory, the bytes that the call will bring, beyond those in the account."""
         here = [value for values in self._objects if not isinstance(values, Packed) for value in values]

@@ -21,7 +21,8 @@ inputs of a recipe), since all of these are moved together:
     any         released    its last name and slot are gone; its part of the file with it   `release`
 
 A write ends before the placeholder is put in the value's place, so no read finds a value that is half on disk; one that
-fails leaves the value in memory. All methods are the worker's own thread's, except `release`, which any may call.
+fails leaves the value in memory. All methods are the worker's own thread's, except `release` and `is_array`, which any
+may call.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ import contextlib
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
+
+import numpy as np
 
 from raygrad.autograd.devices.backends.device_memory import evicting_with
 from raygrad.errors import NotShippable
@@ -90,6 +93,10 @@ class ValueStore:
             KeyError: there is none of this name.
         """
         return state_of(self._named[name])
+
+    def is_array(self, name: Name) -> bool:
+        """Tell whether an array of the host is held under a name, in memory. Any thread may call this."""
+        return type(self._named.get(name)) is np.ndarray
 
     def release(self, names: Iterable[Name]) -> None:
         """Hold values under these names no longer. Any thread may call this."""
@@ -174,6 +181,8 @@ class ValueStore:
         binding = values.binding
         assert binding is not None
         if not call.headroom:
+            if binding.bind_supplied():
+                return True
             if not binding.bind_named():
                 return False
             binding.bind_brought()

@@ -1,29 +1,38 @@
 """The call sequencer of a worker: a lock that admits one call at a time, each after the calls that it names (H13).
 
 The actor acquires it before each call. Calls come in any order, each on a thread of its own, which waits here; a late
-call holds up only those that name it. The sender numbers calls upwards from 0. Each number has to end once, whether
-its call runs or not: else those that name it would wait for ever."""
+call holds up only those that name it. Of those that can start the lowest rank goes first: calls of the earliest run,
+and of these the one with the highest priority, for which others wait longest. The sender numbers calls upwards from 0.
+Each number has to end once, whether its call runs or not: else those that name it would wait for ever. A call that was
+not admitted yet can be withdrawn, also before it arrives; that it is admitted and that it is withdrawn exclude each
+other, under one lock."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import NamedTuple
 
 UNSEQUENCED = -1
 """The number of a call for which no other waits."""
 
+FIRST_RANK = (-1, 0.0)
+"""The rank of what goes before all runs: programs that calls wait for, values that other workers or the client read."""
+
 
 class _Ticket(NamedTuple):
     """A waiting call."""
 
+    rank: tuple[int, float]
     number: int
     after: tuple[int, ...]
     gate: Lock
-    """Held until this call is admitted."""
+    """Held until this call is admitted or withdrawn."""
 
 
 class CallSequencer:
-    """A lock over calls. Of the waiting calls that can start it admits the one that was sent first."""
+    """A lock over calls. Of the waiting calls that can start it admits the one of the lowest rank, of equal ranks the
+    one that was sent first."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -33,22 +42,66 @@ class CallSequencer:
         """All numbers below this have ended."""
         self._ended: set[int] = set()
         """Other numbers that have ended."""
+        self._admitted: set[int] = set()
+        """Numbers that are running."""
+        self._withdrawn: dict[int, frozenset[int]] = {}
+        """By number of a call that has not arrived, or waits, the parts of it that were withdrawn."""
 
-    def acquire(self, number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> None:
-        """Wait until no call runs and all calls `after` have ended; `release` admits the next."""
+    def acquire(
+        self, number: int = UNSEQUENCED, after: tuple[int, ...] = (), rank: tuple[int, float] = FIRST_RANK
+    ) -> bool:
+        """Wait until no call runs and all calls `after` have ended; `release` admits the next. A rank is the number of
+        the run and the priority with its sign changed. Return False at once if the call was withdrawn as a whole: then
+        it is not admitted, and not to be released."""
         with self._lock:
+            if self._is_withdrawn(number):
+                del self._withdrawn[number]
+                return False
             if not self._taken and self._all_ended(after):
-                self._taken = True
-                return
+                self._admit(number)
+                return True
             gate = Lock()
             gate.acquire()
-            self._waiting.append(_Ticket(number, after, gate))
+            self._waiting.append(_Ticket(rank, number, after, gate))
         gate.acquire()
+        with self._lock:
+            if number in self._admitted or number == UNSEQUENCED:
+                return True
+            self._withdrawn.pop(number, None)
+            return False
+
+    def withdraw(self, number: int, parts: Sequence[int], whole: bool) -> bool:
+        """Withdraw parts of a call, with `whole` all of them, unless it was admitted or has ended; return whether it
+        was not. What is withdrawn as a whole has ended."""
+        with self._lock:
+            if number in self._admitted or number < self._below or number in self._ended:
+                return False
+            self._withdrawn[number] = self._withdrawn.get(number, frozenset()).union(parts)
+            if whole:
+                self._end(number)
+                for one in [one for one in self._waiting if one.number == number]:
+                    self._waiting.remove(one)
+                    one.gate.release()
+            return True
+
+    def withdrawn_parts(self, number: int) -> frozenset[int]:
+        """Return the parts of an admitted call that were withdrawn before it was admitted."""
+        with self._lock:
+            return self._withdrawn.pop(number, frozenset())
+
+    def _is_withdrawn(self, number: int) -> bool:
+        return number in self._withdrawn and (number < self._below or number in self._ended)
+
+    def _admit(self, number: int) -> None:
+        self._taken = True
+        if number != UNSEQUENCED:
+            self._admitted.add(number)
 
     def release(self, number: int = UNSEQUENCED) -> None:
         """End the running call `number`, and admit the next."""
         with self._lock:
             self._taken = False
+            self._admitted.discard(number)
             self._end(number)
 
     def end(self, number: int) -> None:
@@ -67,9 +120,9 @@ class CallSequencer:
         if self._waiting and not self._taken:
             ready = [one for one in self._waiting if self._all_ended(one.after)]
             if ready:
-                first = min(ready, key=lambda one: one.number)
+                first = min(ready, key=lambda one: one[:2])
                 self._waiting.remove(first)
-                self._taken = True
+                self._admit(first.number)
                 first.gate.release()
 
     def _all_ended(self, after: tuple[int, ...]) -> bool:

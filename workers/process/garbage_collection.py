@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Final
 
 YOUNG: Final = 25_000
@@ -46,17 +44,21 @@ def freeze_loaded_modules() -> None:
     gc.freeze()
 
 
-@contextmanager
-def fewer_collections() -> Generator[CollectorSchedule, None, None]:
-    """Have the collector run less often while a segment runs, by count and by time. Does nothing if the user switched
-    it off, or another thread has done this already."""
-    before = gc.get_threshold()
-    if not gc.isenabled() or not 0 < before[0] < YOUNG:
-        yield CollectorSchedule(gc.isenabled() and before[0] in (YOUNG, RECORDING))
-        return
-    gc.set_threshold(YOUNG, *before[1:])
-    try:
-        yield CollectorSchedule(True)
-    finally:
-        if gc.get_threshold()[0] == YOUNG:  # else user code has set it meanwhile
-            gc.set_threshold(*before)
+class fewer_collections:
+    """A context manager under which the collector runs less often, by count and by time, while a segment runs. Does
+    nothing if the user switched it off, or another thread has done this already."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> CollectorSchedule:
+        before, enabled = gc.get_threshold(), gc.isenabled()
+        if enabled and 0 < before[0] < YOUNG:
+            self._before = before
+            gc.set_threshold(YOUNG, *before[1:])
+            return CollectorSchedule(True)
+        self._before = None
+        return CollectorSchedule(enabled and before[0] in (YOUNG, RECORDING))
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None and gc.get_threshold()[0] == YOUNG:  # else user code has set it meanwhile
+            gc.set_threshold(*self._before)

@@ -116,6 +116,10 @@ class WorkerHost:
         """
         return self.values.get((run, value))
 
+    def has_in_memory(self, run: int, value: int) -> bool:
+        """Tell whether a pinned value is an array in this process's memory, which any thread may read."""
+        return self.values.is_array((run, value))
+
     def brought(self, exports: list[Any]) -> list[Any]:
         """Return what a run exports, with what is not in memory."""
         return [self.values.restore_all(values) for values in exports]

@@ -70,25 +70,23 @@ def record_of(
     values: RecordedValues = NO_VALUES,
 ) -> Record:
     """Return the record of a call that started at `started`, by `time.perf_counter`."""
-    return Record(
-        run=call.run,
-        segment=call.segment,
-        attempt=call.attempt,
-        worker=worker,
-        pid=os.getpid(),
-        seconds=time.perf_counter() - started,
-        status=status,
-        exports=values.exports,
-        results=values.results,
-        sizes=values.sizes,
-        observations=tuple(report.observations),
-        undefined=tuple(report.undefined),
-        emits=tuple(report.emits),
-        hooks=tuple(report.hooks),
-        failure=failure,
-        warned=warned,
-        timing=Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
-        peaks=report.peaks,
+    return Record(  # by position: names take twice as long
+        call.run,
+        call.segment,
+        call.attempt,
+        worker,
+        os.getpid(),
+        time.perf_counter() - started,
+        status,
+        *values,
+        tuple(report.observations),
+        tuple(report.undefined),
+        tuple(report.emits),
+        tuple(report.hooks),
+        failure,
+        warned,
+        Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
+        report.peaks,
     )
 
 

@@ -31,6 +31,19 @@ class Poison:
 
 POISON: Final = Poison()
 
+
+class Withdrawn:
+    """The placeholder of an object whose call was withdrawn before it began: what reads it is withdrawn, too."""
+
+    def __repr__(self) -> str:
+        return "WITHDRAWN"
+
+    def __reduce__(self) -> str:
+        return "WITHDRAWN"
+
+
+WITHDRAWN: Final = Withdrawn()
+
 LIKE: Final = "like"
 """The tag of an entry whose context equals that of an earlier entry."""
 

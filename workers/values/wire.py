@@ -49,9 +49,13 @@ class Order(NamedTuple):
     """The number of objects that it returns."""
     frames: tuple[Frame | bytes, ...]
     """The calls, in order. A call that reads or returns objects is sent alone."""
+    run: int = 0
+    """The earliest run of its calls: of orders that can start, those of the earliest run go first."""
+    priority: float = 0.0
+    """The highest priority of its calls: of orders of one run, the one with the highest goes first."""
 
 
-_ORDER_HEAD: Final = struct.Struct("<QHHH")
+_ORDER_HEAD: Final = struct.Struct("<QHHHqd")
 _LENGTH: Final = struct.Struct("<I")
 _APART: Final = 0xFFFFFFFF
 """In the place of a length: the frame is a separate argument."""
@@ -60,8 +64,8 @@ _APART: Final = 0xFFFFFFFF
 def encode_order(order: Order) -> list[Frame | bytes]:
     """Return an order as arguments of a remote call: as few as can be, because each costs 50 µs or more, and none of
     more than `JOINED_BYTES` unless a frame is."""
-    number, after, exports, frames = order
-    head: list[bytes] = [_ORDER_HEAD.pack(number, exports, len(after), len(frames))]
+    number, after, exports, frames, run, priority = order
+    head: list[bytes] = [_ORDER_HEAD.pack(number, exports, len(after), len(frames), run, priority)]
     head.append(struct.pack(f"<{len(after)}Q", *after))
     apart: list[Frame | bytes] = []
     room = JOINED_BYTES
@@ -78,7 +82,7 @@ def encode_order(order: Order) -> list[Frame | bytes]:
 def decode_order(arguments: Sequence[Any]) -> tuple[Order, Sequence[Any]]:
     """Return the order that `encode_order` was given, and the arguments that follow it."""
     head: bytes = arguments[0]
-    number, exports, many, calls = _ORDER_HEAD.unpack_from(head)
+    number, exports, many, calls, run, priority = _ORDER_HEAD.unpack_from(head)
     after = struct.unpack_from(f"<{many}Q", head, _ORDER_HEAD.size)
     start, apart = _ORDER_HEAD.size + 8 * many, 1
     frames: list[Frame | bytes] = []
@@ -91,7 +95,7 @@ def decode_order(arguments: Sequence[Any]) -> tuple[Order, Sequence[Any]]:
         else:
             frames.append(head[start : start + length])
             start += length
-    return Order(number, after, exports, tuple(frames)), arguments[apart:]
+    return Order(number, after, exports, tuple(frames), run, priority), arguments[apart:]
 
 
 Answer: TypeAlias = "bytes | tuple[Frame | bytes, ...]"
@@ -99,7 +103,7 @@ Answer: TypeAlias = "bytes | tuple[Frame | bytes, ...]"
 
 
 def encode_answer(frames: Sequence[Frame | bytes]) -> Answer:
-    """Return the records of an order's calls as one value; as bytes if they are small."""
+    """Return the records of an order's calls, each encoded, as one value; as bytes if they are small."""
     pieces: list[bytes] = []
     for frame in frames:
         if not isinstance(frame, bytes):
@@ -108,10 +112,10 @@ def encode_answer(frames: Sequence[Frame | bytes]) -> Answer:
     return b"".join(pieces)
 
 
-def decode_answer(answer: Answer) -> list[Record]:
-    """Return the records in an answer, in order."""
+def decode_answer(answer: Answer) -> list[Record | None]:
+    """Return the records in an answer, in order; None for an empty frame, of a call that was withdrawn."""
     frames = _split(answer) if isinstance(answer, bytes) else answer
-    return [decode_record([bytes(piece) for piece in pieces(frame)]) for frame in frames]
+    return [decode_record([bytes(piece) for piece in pieces(frame)]) if frame else None for frame in frames]
 
 
 def _split(data: bytes) -> list[bytes]:

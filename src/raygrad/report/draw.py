@@ -62,6 +62,7 @@ def draw_run(plan: Plan, run: RunFacts, graph: LabelledGraph, title: str) -> Pic
             chain,
         )
         for given, one in zip(plan.segments, run.segments, strict=True)
+        if one.status != "replaced"
     ]
     took = {node: seconds for one in run.segments for node, _, seconds in one.nodes}
     return _picture(pieces, graph, workers, title, run.moved, lambda node: took.get(node, 0.0))

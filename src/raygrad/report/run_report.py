@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from raygrad.scheduler.explain.actual_run import RunFacts
 from raygrad.scheduler.explain.device_transfers import FetchedArray
 from raygrad.scheduler.model.plan import Plan
+from raygrad.scheduler.model.progress import PlanRevision
 
 from . import figures
 from .explanation import transfer_table
@@ -37,6 +38,8 @@ class RunReport(Report):
     graph: LabelledGraph
     brought: tuple[FetchedArray, ...] = ()
     """What left a device because you read it, or held it at the end of the session."""
+    revisions: tuple[PlanRevision, ...] = ()
+    """Each time that what had not begun was planned again while the run went on, in seconds since the submission."""
 
     # ---- forms ------------------------------------------------------------------------------------------------------
 
@@ -61,8 +64,10 @@ class RunReport(Report):
         run = self.run
         used = sum(1 for worker in run.workers if worker.segments)
         what = f"Run {self.number}, {self.state}: {figures.number(len(self.graph.names), 'node')} in "
-        what += f"{figures.number(len(self.plan.segments), 'segment')} on {figures.number(used, 'worker')}"
+        segments = sum(1 for one in run.segments if one.status != "replaced")
+        what += f"{figures.number(segments, 'segment')} on {figures.number(used, 'worker')}"
         crossed = sum(one.bytes for one in run.moved)
+        revised = [self._revised()] if self.revisions else []
         return [
             f"{what}, {figures.seconds(run.seconds)} (predicted {figures.seconds(run.predicted_seconds)})",
             f"Nodes took {figures.seconds(run.work)} of work (predicted {figures.seconds(run.predicted_work)}), "
@@ -70,13 +75,29 @@ class RunReport(Report):
             f"and {figures.seconds(run.latency)} for calls and what they bring.",
             f"The first call was sent after {figures.seconds(run.unsent)}; {figures.size(crossed)} crossed between "
             "workers.",
+            *revised,
         ]
+
+    def _revised(self) -> str:
+        times = figures.number(len(self.revisions), "time")
+        return (
+            f"The plan was revised {times}: a worker had nothing to do while another had much that it had not begun, "
+            "because times were other than predicted. What had not begun was planned again."
+        )
 
     def tables(self) -> list[Table]:
         """Return the tables that have something to say."""
         names = [one.name for one in self.run.workers]
         moved = transfer_table(self.run.moved, names, lambda segment: names[self.plan.segments[segment].worker])
-        made = (self._segments(), self._workers(), self._memory(), moved, self._brought(), self._longest())
+        made = (
+            self._segments(),
+            self._replanned(),
+            self._workers(),
+            self._memory(),
+            moved,
+            self._brought(),
+            self._longest(),
+        )
         return [table for table in made if table.rows]
 
     def _brought(self) -> Table:
@@ -90,11 +111,26 @@ class RunReport(Report):
             ("recorded at", lambda one: self.graph.places[one.node] if one.node >= 0 else ""),
         )
 
+    def _replanned(self) -> Table:
+        """Return when the rest of the run was planned again."""
+        first = len(self.plan.segments) - sum(one.new for one in self.revisions)
+        rows: list[tuple[PlanRevision, int]] = []
+        for one in self.revisions:
+            rows.append((one, first))
+            first += one.new
+        return Table.of(
+            "Planned again while it ran",
+            rows,
+            ("at>", lambda row: figures.seconds(row[0].at)),
+            ("segments that had not begun", lambda row: ", ".join(map(str, row[0].replaced))),
+            ("new segments", lambda row: f"{row[1]} to {row[1] + row[0].new - 1}"),
+        )
+
     def _segments(self) -> Table:
         nodes = [segment.nodes for segment in self.plan.segments]
         return Table.of(
             "Segments, predicted and actual",
-            self.run.segments,
+            [one for one in self.run.segments if one.status != "replaced"],
             ("#>", lambda one: str(one.index)),
             ("worker", lambda one: self.run.workers[one.worker].name),
             ("mainly", lambda one: figures.commonest(self.graph.label(node) for node in nodes[one.index])),

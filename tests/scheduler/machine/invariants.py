@@ -31,6 +31,7 @@ def _problems(machine: Machine) -> Iterator[str]:
     read = _reads(state)
     for run in state.runs.values():
         yield from _run(state, run)
+        yield from _outlook(run)
         yield from _needs(run, read)
 
 
@@ -51,7 +52,7 @@ def _flight(machine: Machine) -> Iterator[str]:
         if count and worker in state.lost_workers:
             yield f"worker {worker} is lost and has segments in flight"
     waiting = [one for one in _segments(state) if one.state is SegmentState.WAITING]
-    if waiting and not sum(running.values()):
+    if waiting and not sum(running.values()) and state.revision is None:
         yield f"nothing runs, and segment {waiting[0].index} of run {waiting[0].run} waits for ever"
     queued = {id(one) for queue in state.queues.values() for one in queue}
     for one in waiting:
@@ -60,6 +61,8 @@ def _flight(machine: Machine) -> Iterator[str]:
     dispatcher = machine.dispatcher
     for worker in state.queues:
         head = dispatcher.head(worker)
+        if head is not None and state.revision is not None and head.run == state.revision.run:
+            continue
         if head is not None and state.in_flight.get(worker, 0) < machine.window and dispatcher.missing(head) is None:
             yield f"segment {head.index} of run {head.run} could be commanded and is not"
 
@@ -87,8 +90,9 @@ def _run(state: State, run: LiveRun) -> Iterator[str]:
     if run.failed and run.run not in state.failed_runs:
         yield f"{name} has failed and is not listed"
     states = {one.state for one in run.segments}
-    if run.finished and states - {SegmentState.DONE}:
-        yield f"{name} has finished with a segment that is {(states - {SegmentState.DONE}).pop().value}"
+    unsuccessful = states - {SegmentState.DONE, SegmentState.REPLACED}
+    if run.finished and unsuccessful:
+        yield f"{name} has finished with a segment that is {unsuccessful.pop().value}"
     if not run.failed and SegmentState.FAILED in states:
         yield f"{name} has a failed segment and has not failed"
     if run.failed and SegmentState.WAITING in states:
@@ -111,6 +115,18 @@ def _run(state: State, run: LiveRun) -> Iterator[str]:
 def _reads(state: State) -> Counter[tuple[int, int]]:
     """Count, per kept value, the segments that read it and are not final."""
     return Counter(read for one in _segments(state) if not one.state.final for read in one.given.reads)
+
+
+def _outlook(run: LiveRun) -> Iterator[str]:
+    """What is left on each worker is counted right."""
+    if run.outlook is None:
+        return
+    for worker, (left, running) in enumerate(zip(run.outlook.left, run.outlook.running, strict=True)):
+        mine = [one for one in run.segments if one.given.worker == worker and not one.state.final]
+        if abs(sum(one.given.seconds for one in mine) - left) > 1e-6:
+            yield f"run {run.run} has {mine} left on worker {worker}, and {left} s are counted"
+        if {one.index for one in mine if one.state is SegmentState.RUNNING} != running:
+            yield f"run {run.run} runs other segments on worker {worker} than {running}"
 
 
 def _needs(run: LiveRun, read: Counter[tuple[int, int]]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import make_plan
+from raygrad.scheduler.simulation.node_durations import NodeDurations
 from raygrad.scheduler.simulation.scenario import VirtualSubmission
 from raygrad.scheduler.simulation.simulate import simulate
 from raygrad.scheduler.simulation.virtual_event_loop import VirtualDriver
@@ -33,9 +34,11 @@ def world(builder, machine):
     return VirtualDriver(
         machine=machine,
         submissions=[VirtualSubmission(planned=planned)],
+        cluster=Cluster.of(2),
         costs=Costs(),
         speed=[1.0, 1.0],
-        factors=[[1.0, 1.0]],
+        durations=[NodeDurations(planned, Costs(), [1.0, 1.0])],
+        withdraw_seconds=None,
         links={},
         dispatch_seconds=0.0,
         in_order=True,

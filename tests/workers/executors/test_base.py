@@ -29,6 +29,9 @@ class Idle(Executor):
 
     def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None: ...
 
+    def withdraw(self, names: Any) -> None:
+        raise NotImplementedError
+
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None: ...
 
     def poll(self, timeout: float) -> list[Report]:

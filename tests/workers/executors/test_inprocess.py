@@ -17,7 +17,16 @@ from raygrad.proto.ir.program import Call, Pinned, Program, Record
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.workers.code.shipping import ship
-from raygrad.workers.executors.base import ObjectId, SegmentId, SegmentReturned, ValueReady, Work, value_object
+from raygrad.workers.executors.base import (
+    ObjectId,
+    SegmentId,
+    SegmentReturned,
+    ValueReady,
+    Work,
+    WorksWithdrawn,
+    value_object,
+)
+from raygrad.workers.executors.heavy_calls import HeavyCalls
 from raygrad.workers.executors.inprocess import InProcessExecutor
 from raygrad.workers.values.packed_values import POISON
 
@@ -27,6 +36,9 @@ RAN_ON: list[Any] = []
 """Threads on which `Watched` ran. Used by reference only: a copy has a list of its own."""
 GATE = threading.Event()
 ENTERED = threading.Event()
+MEETING = threading.Barrier(2)
+ALONE = threading.Lock()
+OVERLAPS: list[Any] = []
 
 
 class Watched(Function):
@@ -44,6 +56,36 @@ class Waiting(Function):
         ENTERED.set()
         assert GATE.wait(20)
         return Tensor(x.numpy() + 1)
+
+
+class Meeting(Function):
+    """Waits for another run of itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        MEETING.wait(20)
+        return Tensor(x.numpy() + 1)
+
+
+class Counting(Function):
+    """Notes the thread at its start, and whether another run had not ended."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        RAN_ON.append(threading.current_thread())
+        if not ALONE.acquire(blocking=False):
+            OVERLAPS.append(threading.current_thread())
+        else:
+            threading.Event().wait(0.01)
+            ALONE.release()
+        return Tensor(x.numpy() + 1)
+
+
+class Light(HeavyCalls):
+    """Takes every call to be light."""
+
+    def is_heavy(self, key: bytes, predicted: float) -> bool:
+        return False
 
 
 class Interrupted(Function):
@@ -92,6 +134,7 @@ def records(executor: InProcessExecutor, count: int) -> list[Record]:
 @pytest.fixture(autouse=True)
 def _reset() -> None:
     RAN_ON.clear()
+    OVERLAPS.clear()
     GATE.clear()
     ENTERED.clear()
 
@@ -149,6 +192,125 @@ def test_with_several_workers_long_segments_run_on_their_worker_s_thread_short_o
     assert len(records(executor, 2)) == 2
     assert {thread.name for thread in RAN_ON} == {"raygrad worker 0", threading.current_thread().name}
     assert all(thread.daemon for thread in RAN_ON if thread is not threading.current_thread())
+    executor.close()
+
+
+def test_with_several_workers_light_segments_run_on_the_thread_that_waits(graphs: Any):
+    executor = InProcessExecutor(2)
+    g = graphs()
+    g.keep(g.mul(0, 0, pin=0), g.mul(0, 0, pin=1))
+    plan = planned(g.graph(), 2)
+    before = set(threading.enumerate())
+    for segment in range(2):
+        start(executor, plan, segment, np.zeros(4))
+    assert executor.poll(0.0) == []  # a look runs nothing
+    assert len(records(executor, 2)) == 2
+    assert not [one for one in set(threading.enumerate()) - before if one.name.startswith("raygrad worker")]
+    executor.close()
+
+
+def test_user_code_stays_on_the_thread_that_waits_where_it_is_to(graphs: Any):
+    executor = InProcessExecutor(2, user_threads=False)
+    name = learn(executor, Watched)
+    g = graphs()
+    g.keep(g.call(name, 0, pin=0), g.mul(0, 0, pin=1), g.call(name, 0, pin=1))
+    plan = planned(g.graph(), 2)
+    for segment in range(len(plan.programs)):
+        start(executor, plan, segment, np.zeros(4), predicted=1.0)
+    g = graphs()
+    g.keep(g.mul(0, 0, pin=0))
+    start(executor, planned(g.graph(), 2), 0, np.zeros(4), predicted=1.0, run=2)
+    assert len(records(executor, len(plan.programs) + 1)) == len(plan.programs) + 1
+    assert set(RAN_ON) == {threading.current_thread()}
+    executor.close()
+
+
+def test_heavy_segments_of_two_workers_run_at_the_same_time(graphs: Any):
+    executor = InProcessExecutor(2)
+    name = learn(executor, Meeting)
+    g = graphs()
+    g.keep(g.call(name, 0, pin=0), g.call(name, 0, pin=1))
+    plan = planned(g.graph(), 2)
+    for run in (1, 2):
+        for segment in range(2):
+            start(executor, plan, segment, np.zeros(4), run=run)
+        assert [record.status for record in records(executor, 2)] == ["done", "done"]
+    executor.close()
+
+
+def test_calls_taken_to_be_light_that_take_long_do_not_hold_up_other_workers(graphs: Any):
+    executor = InProcessExecutor(3)
+    name = learn(executor, Meeting)
+    g = graphs()
+    for worker in range(2):
+        for _ in range(2):
+            g.keep(g.call(name, 0, pin=worker))
+    plan = planned(g.graph(), 3)
+    segments = len(plan.programs)
+    for run in range(1, 4):
+        for segment in range(segments):
+            start(executor, plan, segment, np.zeros(4), run=run)
+        assert [record.status for record in records(executor, segments)] == ["done"] * segments
+        executor._heavy = Light()
+    executor.close()
+
+
+def test_a_call_is_withdrawn_or_runs_never_both(graphs: Any):
+    executor = InProcessExecutor(2)
+    g = graphs()
+    g.keep(g.call(learn(executor, Waiting), 0, pin=0), in_store=True)
+    first = planned(g.graph(), 2)
+    g = graphs()
+    g.keep(g.mul(0, 0, pin=0), in_store=True)
+    second = planned(g.graph(), 2)
+    start(executor, first, 0, np.zeros(4), predicted=1.0)
+    assert ENTERED.wait(20)
+    start(executor, second, 0, np.zeros(4), run=2)
+    executor.drop(ObjectId(2, 0, 0))
+    executor.withdraw([(0, SegmentId(1, 0)), (0, SegmentId(2, 0)), (1, SegmentId(3, 0))])
+    (report,) = executor.poll(1.0)
+    assert isinstance(report, WorksWithdrawn)
+    assert [work.call.run for work in report.works] == [2]
+    GATE.set()
+    assert [record.run for record in records(executor, 1)] == [1]
+    assert not executor.busy
+    with pytest.raises(ExecutionError, match="dropped, or never asked for"):
+        executor.read(ObjectId(2, 0, 0), 1.0)
+    executor.close()
+
+
+def test_a_value_in_memory_is_fetched_while_its_worker_runs_something_else(graphs: Any):
+    executor = InProcessExecutor(2)
+    g = graphs()
+    g.keep(g.mul(0, 0, pin=1))
+    start(executor, planned(g.graph(), 2), 0, np.full(4, 3.0))
+    assert len(records(executor, 1)) == 1
+    g = graphs()
+    g.keep(g.call(learn(executor, Waiting), 0, pin=1))
+    start(executor, planned(g.graph(), 2), 0, np.zeros(4), run=2, predicted=1.0)
+    assert ENTERED.wait(20)
+    executor.fetch(1, 1, 1, SegmentId(1, 0))
+    assert executor.poll(0.0) == [ValueReady(1, 1, True, 32)]
+    assert executor.read(value_object(1, 1), 1.0)[0].tolist() == [9.0] * 4
+    GATE.set()
+    assert len(records(executor, 1)) == 1
+    executor.close()
+
+
+def test_segments_that_change_what_they_capture_keep_the_order_given(graphs: Any):
+    executor = InProcessExecutor(3)
+    name = learn(executor, Counting)
+    g = graphs()
+    for worker in (1, 0, 2, 1):
+        g.keep(g.call(name, 0, pin=worker))
+    plan = planned(g.graph(), 3)
+    order = [segment.worker for segment in plan.plan.segments]
+    for segment in range(len(order)):
+        start(executor, plan, segment, np.zeros(4), predicted=1.0)
+    assert len(records(executor, len(order))) == len(order)
+    names = dict.fromkeys([thread.name for thread in RAN_ON])
+    assert list(names) == [f"raygrad worker {worker}" for worker in order]
+    assert OVERLAPS == []
     executor.close()
 
 
@@ -330,6 +492,23 @@ def test_closing_ends_the_threads_of_workers(graphs: Any):
     (thread,) = RAN_ON
     executor.close()
     assert not thread.is_alive()
+
+
+def test_closing_while_heavy_segments_run_does_not_wait_for_them_for_ever(graphs: Any):
+    executor = InProcessExecutor(2)
+    name = learn(executor, Waiting)
+    g = graphs()
+    g.keep(g.call(name, 0, pin=0), g.call(name, 0, pin=1))
+    plan = planned(g.graph(), 2)
+    for segment in range(2):
+        start(executor, plan, segment, np.zeros(4), predicted=1.0)
+    assert ENTERED.wait(20)
+    opening = threading.Timer(0.1, GATE.set)
+    opening.start()
+    executor.close()
+    opening.join()
+    assert {report.record.status for report in executor.poll(1.0) if isinstance(report, SegmentReturned)} <= {"done"}
+    assert not executor.busy
 
 
 def test_every_worker_is_this_process():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from hypothesis import given, strategies as st
 
 from raygrad.proto.ir.program import Call, Item, Pinned, Program
 from raygrad.workers.memory import input_binding as module
@@ -95,3 +96,39 @@ def test_what_came_first_may_make_way_for_what_comes_in_the_same_object(monkeypa
     bound.bind_brought()
     assert [type(value) for value in bound.brought[0]] == [SpilledValue, SpilledValue]
     assert {number for number, value in enumerate(slots) if type(value) is SpilledValue} == bound.absent == {3, 5}
+
+
+@given(
+    st.lists(st.sampled_from(["array", "number", "pinned", "item"]), max_size=4),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_fast_path_binds_what_the_general_one_binds(kinds: list[str], imports: bool, unpins: bool) -> None:
+    values: dict[str, Any] = {"array": ARRAY, "number": 3.0, "pinned": Pinned(1, 7), "item": Item(0, 0)}
+    count = len(kinds)
+    program = Program(
+        count + 1,
+        (),
+        tuple([(number, slot) for slot, number in enumerate(range(count))]),
+        ((count,),) if imports else (),
+        ((8, count, False),) if unpins else (),
+        (),
+        (),
+        (),
+        (),
+    )
+    objects = [[np.zeros(5)]] if imports or "item" in kinds else []
+    call = Call(2, 0, 0, b"key", tuple([values[kind] for kind in kinds]))
+    slots: list[Any] = [None] * (count + 1)
+    fast = InputBinding(call, program, objects, slots, pinned())
+    if not fast.bind_supplied():
+        assert slots == [None] * (count + 1)
+        assert imports or unpins or set(kinds) - {"array"}
+        return
+    expected: list[Any] = [None] * (count + 1)
+    general = InputBinding(call, program, objects, expected, pinned())
+    assert general.bind_named()
+    general.bind_brought()
+    assert all([one is other for one, other in zip(slots, expected, strict=True)])
+    assert (fast.names, fast.absent) == (general.names, general.absent)
+    assert [fast.bound(slot) is general.bound(slot) for slot in range(count)] == [True] * count

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 
 import numpy as np
@@ -33,6 +34,14 @@ def test_of_two_sessions_the_smaller_limit_counts_and_the_last_restores(library:
     release_blas(1)
     assert library.get_num_threads() == 2
     release_blas(2)
+    assert library.get_num_threads() == 4
+
+
+def test_another_thread_may_release_the_limit(library: LibController):
+    limit_blas(1)
+    releasing = threading.Thread(target=release_blas, args=(1,))
+    releasing.start()
+    releasing.join()
     assert library.get_num_threads() == 4
 
 

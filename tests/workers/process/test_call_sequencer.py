@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.process.call_sequencer import CallSequencer
+from raygrad.workers.process.call_sequencer import FIRST_RANK, CallSequencer
 
 
 class Calls:
@@ -15,16 +15,21 @@ class Calls:
     def __init__(self) -> None:
         self.turns = CallSequencer()
         self.had: list[int] = []
+        self.refused: list[int] = []
+        self.parts: dict[int, frozenset[int]] = {}
         self.threads: list[threading.Thread] = []
 
-    def start(self, number: int, after: tuple[int, ...] = ()) -> None:
+    def start(self, number: int, after: tuple[int, ...] = (), rank: tuple[int, float] = FIRST_RANK) -> None:
         """Start a call; return when it has had its turn or waits for it."""
         done = threading.Event()
 
         def call() -> None:
-            self.turns.acquire(number, after)
-            self.had.append(number)
-            self.turns.release(number)
+            if self.turns.acquire(number, after, rank):
+                self.had.append(number)
+                self.parts[number] = self.turns.withdrawn_parts(number)
+                self.turns.release(number)
+            else:
+                self.refused.append(number)
             done.set()
 
         thread = threading.Thread(target=call)
@@ -64,6 +69,17 @@ def test_of_calls_that_can_start_the_one_that_was_sent_first_has_the_turn(calls:
     for thread in calls.threads:
         thread.join(10)
     assert calls.had == [1, 2, 3]
+
+
+def test_of_calls_that_can_start_the_highest_priority_of_the_earliest_run_has_the_turn(calls: Calls):
+    calls.turns.acquire(0)
+    for number, rank in ((1, (5, -9.0)), (2, (4, -1.0)), (3, (4, -2.0)), (4, (4, -2.0)), (5, FIRST_RANK)):
+        calls.start(number, rank=rank)
+    calls.start(6, (2,), (4, -7.0))
+    calls.turns.release(0)
+    for thread in calls.threads:
+        thread.join(10)
+    assert calls.had == [5, 3, 4, 2, 6, 1]
 
 
 def test_one_call_has_the_turn_at_a_time(calls: Calls):
@@ -112,3 +128,56 @@ def test_who_waits_aside_is_served_before_numbered_calls(calls: Calls, end: str)
     for thread in calls.threads:
         thread.join(10)
     assert calls.had == [-1, 1]
+
+
+def test_a_call_that_waits_or_has_not_arrived_can_be_withdrawn_and_those_behind_it_go_on(calls: Calls):
+    turns = calls.turns
+    turns.acquire(0)
+    calls.start(1, (0,))
+    assert turns.withdraw(1, (0,), whole=True)
+    calls.threads[0].join(10)
+    assert turns.withdraw(2, (0,), whole=True)
+    calls.start(3, (1, 2))
+    calls.start(2)
+    assert calls.refused == [1, 2]
+    turns.release(0)
+    for thread in calls.threads:
+        thread.join(10)
+    assert calls.had == [3]
+    assert not turns._withdrawn
+
+
+def test_a_call_that_has_begun_or_ended_is_not_withdrawn(calls: Calls):
+    calls.turns.acquire(0)
+    assert not calls.turns.withdraw(0, (0,), whole=True)
+    calls.turns.release(0)
+    assert not calls.turns.withdraw(0, (0,), whole=True)
+
+
+def test_a_part_of_a_call_is_withdrawn_and_the_rest_runs(calls: Calls):
+    calls.turns.acquire(0)
+    calls.start(1)
+    assert calls.turns.withdraw(1, (2,), whole=False)
+    assert calls.turns.withdraw(1, (0,), whole=False)
+    calls.turns.release(0)
+    calls.threads[0].join(10)
+    assert calls.parts[1] == {0, 2}
+
+
+def test_of_admission_and_withdrawal_there_is_one(calls: Calls):
+    turns, withdrawn = calls.turns, []
+
+    def withdraw() -> None:
+        withdrawn.extend([number for number in range(200) if turns.withdraw(number, (0,), whole=True)])
+
+    threads = [threading.Thread(target=withdraw)]
+    for number in range(200):
+        if number == 100:
+            threads[0].start()
+        calls.start(number, (number - 1,) if number % 3 else ())
+    threads[0].join(10)
+    for thread in calls.threads:
+        thread.join(10)
+    assert sorted(calls.had + calls.refused) == list(range(200))
+    assert calls.refused == sorted(withdrawn)
+    assert not turns._withdrawn

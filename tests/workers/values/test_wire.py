@@ -97,9 +97,9 @@ def test_an_order_comes_back_with_what_follows_it():
         ((), (b"one", large, b"three"), 2),
         ((1,), many, 3),
     ):
-        encoded = encode_order(Order(5, after, 2, frames))
+        encoded = encode_order(Order(5, after, 2, frames, 7, 0.25))
         assert len(encoded) == arguments
-        assert decode_order([*encoded, "object"]) == (Order(5, after, 2, frames), ["object"])
+        assert decode_order([*encoded, "object"]) == (Order(5, after, 2, frames, 7, 0.25), ["object"])
 
 
 def test_the_records_of_an_order_come_back_together():

@@ -32,7 +32,7 @@ from ...process.numerics_class import numerics
 from ...process.run_record import packed_since
 from ...process.single_thread_executor import SingleThreadExecutor
 from ...values.device_staging import Left, noting
-from ...values.packed_values import POISON
+from ...values.packed_values import POISON, WITHDRAWN
 from ...values.wire import (
     Frame,
     compact,
@@ -69,6 +69,8 @@ class WorkerActor:
         self._thread = SingleThreadExecutor("raygrad-worker")
         self._unread: dict[bytes, Frame | bytes] = {}
         """By key, encoded programs that no call has named yet."""
+        self._withdrawn: set[int] = set()
+        """Messages that were withdrawn because they read what was withdrawn, and that are yet to be asked for."""
         freeze_loaded_modules()
 
     def hello(self, whereabouts: Callable[[], T]) -> tuple[int, T]:
@@ -100,19 +102,41 @@ class WorkerActor:
 
         Returns the answer, followed by the exported objects, if any.
         """
-        (number, after, exports, frames), references = decode_order(arguments)
+        (number, after, exports, frames, run, priority), references = decode_order(arguments)
 
         def ran() -> Any:
             records: list[Frame | bytes] = []
             packed: list[Any] = []
-            for frame in frames:
+            withdrawn = self._sequencer.withdrawn_parts(number)
+            for position, frame in enumerate(frames):
+                if position in withdrawn:
+                    records.append(b"")
+                    continue
                 record, objects = self._ran(frame, references, exports)
                 records.append(record)
                 packed += objects
             answer = encode_answer(records)
             return (answer, *packed) if exports else answer
 
-        return self._sequenced(ran, number, after)
+        for one in references:
+            if one is WITHDRAWN and self._sequencer.withdraw(number, range(len(frames)), whole=True):
+                self._withdrawn.add(number)
+        if not self._sequencer.acquire(number, after, (run, -priority)):
+            return (None, *[WITHDRAWN] * exports) if exports else None
+        return self._call(ran, number)
+
+    def withdraw(self, messages: Sequence[tuple[int, tuple[int, ...], bool]]) -> tuple[int, ...]:
+        """Withdraw calls that have not begun: per message its number, their positions in it, and whether these are all.
+        Return the messages that had not begun. Those that were withdrawn because they read what was withdrawn are among
+        them."""
+        found: list[int] = []
+        for number, positions, whole in messages:
+            if number in self._withdrawn:
+                self._withdrawn.discard(number)
+                found.append(number)
+            elif self._sequencer.withdraw(number, positions, whole):
+                found.append(number)
+        return tuple(found)
 
     def _ran(self, frame: Frame | bytes, references: Sequence[Any], exports: int) -> tuple[Frame | bytes, list[Any]]:
         """Run one call; return its record, encoded, and its packed objects."""
@@ -159,9 +183,13 @@ class WorkerActor:
         """Release pinned values."""
         self._sequenced(lambda: self._host.unpin(values))
 
-    def _sequenced(self, function: Callable[[], T], number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> T:
-        """Call a function on the worker's thread, in the order of the sequencer."""
-        self._sequencer.acquire(number, after)
+    def _sequenced(self, function: Callable[[], T], number: int = UNSEQUENCED) -> T:
+        """Call a function on the worker's thread, before all calls that have not begun."""
+        self._sequencer.acquire(number)
+        return self._call(function, number)
+
+    def _call(self, function: Callable[[], T], number: int) -> T:
+        """Call a function that the sequencer has admitted on the worker's thread."""
         try:
             return self._thread.call(function)
         finally:

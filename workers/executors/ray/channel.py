@@ -8,9 +8,9 @@ return objects: a message costs both sides half a millisecond."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from raygrad.proto.ir.program import Pinned, Program
 
@@ -31,6 +31,24 @@ BATCH_BYTES: Final = 1024 * 1024
 """The most bytes of calls in a batch."""
 
 
+class Withdrawal:
+    """A request to withdraw works of several workers, and what has been answered."""
+
+    def __init__(self) -> None:
+        self.unanswered = 0
+        """The number of workers that have not answered."""
+        self.works: list[Work] = []
+        """What was withdrawn."""
+
+
+class WithdrawalPart(NamedTuple):
+    """The part of a withdrawal that one worker answers."""
+
+    withdrawal: Withdrawal
+    works: dict[int, list[Work]]
+    """By number of a message, works of it that are to be withdrawn."""
+
+
 class LoadRequest:
     """The request of a message that loads programs."""
 
@@ -45,6 +63,10 @@ class SentMessage:
     number: int
     reference: Any = None
     """The reference of its answer, once it is sent."""
+    works: list[Work] = field(default_factory=list[Work])
+    """Its calls."""
+    withdrawn: int = 0
+    """The number of its calls that are to be withdrawn."""
 
 
 @dataclass(slots=True)
@@ -54,7 +76,6 @@ class CallBatch:
     sent: SentMessage
     since: float
     after: set[int] = field(default_factory=set[int])
-    works: list[Work] = field(default_factory=list[Work])
     frames: list[Frame | bytes] = field(default_factory=list["Frame | bytes"])
     seconds: float = 0.0
     size: int = 0
@@ -77,7 +98,9 @@ class Channel:
         self.code: set[str] = set()
         """Fingerprints of user code that was sent."""
         self.in_flight: dict[SegmentId, SentMessage] = {}
-        """Segments that are sent or batched, and not answered."""
+        """Segments that are sent or batched, and not answered or withdrawn."""
+        self.withdrawn: set[int] = set()
+        """Messages that are not answered, of which calls were withdrawn."""
         self._on_sent = on_sent
         self._numbers = 0
         self._unanswered: dict[int, bool] = {}
@@ -104,7 +127,7 @@ class Channel:
             batch = None
         if batch is None:
             batch = CallBatch(SentMessage(self._number(calls=True)), time.monotonic())
-        batch.works.append(work)
+        batch.sent.works.append(work)
         batch.frames.append(frame)
         batch.seconds += seconds
         batch.size += len(frame)
@@ -163,8 +186,46 @@ class Channel:
         """Note that a message was answered."""
         self._calls -= self._unanswered.pop(number)
         self._loads.discard(number)
+        self.withdrawn.discard(number)
         for work in works:
-            self.in_flight.pop(SegmentId(work.call.run, work.call.segment), None)
+            self._forget(number, work)
+
+    def _forget(self, number: int, work: Work) -> None:
+        """Forget that a work of message `number` is in flight; it may have been sent again since."""
+        name = SegmentId(work.call.run, work.call.segment)
+        sent = self.in_flight.get(name)
+        if sent is not None and sent.number == number:
+            del self.in_flight[name]
+
+    def withdraw(self, names: Iterable[SegmentId], withdrawal: Withdrawal) -> tuple[Any, WithdrawalPart]:
+        """Have the worker withdraw works that it has not begun; return the reference of its answer."""
+        self.flush()
+        part = WithdrawalPart(withdrawal, {})
+        messages: dict[int, SentMessage] = {}
+        for name in names:
+            sent = self.in_flight.get(name)
+            if sent is not None:
+                messages[sent.number] = sent
+                some = part.works.setdefault(sent.number, [])
+                some.extend([one for one in sent.works if (one.call.run, one.call.segment) == name])
+        asked: list[tuple[int, tuple[int, ...], bool]] = []
+        for number, works in part.works.items():
+            sent = messages[number]
+            sent.withdrawn += len(works)
+            positions = tuple([place for place, work in enumerate(sent.works) if work in works])
+            asked.append((number, positions, sent.withdrawn == len(sent.works)))
+        return self._method("withdraw", 1).remote(asked), part
+
+    def take_withdrawn(self, part: WithdrawalPart, numbers: Iterable[int]) -> list[Work]:
+        """Note which messages had not begun; return the works that were withdrawn."""
+        found: list[Work] = []
+        for number in numbers:
+            for work in part.works[number]:
+                self._forget(number, work)
+                found.append(work)
+            if number in self._unanswered:
+                self.withdrawn.add(number)
+        return found
 
     def record_duration(self, work: Work, seconds: float) -> None:
         """Note the duration of a call of this program."""
@@ -183,11 +244,14 @@ class Channel:
     def _send(self, batch: CallBatch, references: Sequence[Any], exports: int) -> list[Any]:
         if batch is self.batch:
             self.batch = None
-        order = Order(batch.sent.number, tuple(sorted(batch.after)), exports, tuple(batch.frames))
+        works = batch.sent.works
+        run = min([work.call.run for work in works])
+        priority = max([work.priority for work in works if work.call.run == run])
+        order = Order(batch.sent.number, tuple(sorted(batch.after)), exports, tuple(batch.frames), run, priority)
         answer: Any = self._method("run", 1 + exports).remote(*encode_order(order), *references)
         answers: list[Any] = answer if exports else [answer]
         batch.sent.reference = answers[0]
-        self._on_sent(answers[0], batch.sent.number, batch.works)
+        self._on_sent(answers[0], batch.sent.number, works)
         return answers[1:]
 
     def _number(self, *, calls: bool) -> int:

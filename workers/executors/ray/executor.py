@@ -35,12 +35,13 @@ from ..base import (
     ValueReady,
     Work,
     WorkerGone,
+    WorksWithdrawn,
     failed_record,
     offered_resources,
     value_object,
 )
 from .actor_processes import as_execution_error, error_line, start_workers, wait_until_gone
-from .channel import Channel, LoadRequest
+from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
 from .connection import connect, disconnect, node_id, ray_module, store_statistics
 from .flush_timer import FlushTimer
 from .links import measure_links
@@ -68,14 +69,21 @@ FLUSH_SECONDS: Final = 0.005
 # ---- the executor ---------------------------------------------------------------------------------------------------
 
 
+class _Fetched(NamedTuple):
+    """A value that is fetched."""
+
+    run: int
+    value: int
+
+
 class _PendingReply(NamedTuple):
     """A request that is not answered yet."""
 
     worker: int
     number: int
     """The number of the message, or -1."""
-    what: list[Work] | tuple[int, int] | LoadRequest
-    """The request: calls to run, a (run, value) to fetch, or programs to load."""
+    what: list[Work] | _Fetched | WithdrawalPart | LoadRequest
+    """The request: calls to run, a value to fetch, works to withdraw, or programs to load."""
 
 
 class RayExecutor(Executor):
@@ -191,8 +199,33 @@ class RayExecutor(Executor):
     def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None:
         with self._lock:
             about, reference = self._channel(worker).fetch(run, value, after, requested)
-            self._pending[about] = _PendingReply(worker, -1, (run, value))
+            self._pending[about] = _PendingReply(worker, -1, _Fetched(run, value))
             self._objects[value_object(run, value)] = reference
+
+    def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:
+        with self._lock:
+            by_worker: dict[int, list[SegmentId]] = {}
+            for worker, name in names:
+                by_worker.setdefault(worker, []).append(name)
+            withdrawal = Withdrawal()
+            for worker, some in by_worker.items():
+                if self._closed or self._workers[worker].lost:
+                    continue
+                reference, part = self._channels[worker].withdraw(some, withdrawal)
+                withdrawal.unanswered += 1
+                self._pending[reference] = _PendingReply(worker, -1, part)
+            if not withdrawal.unanswered:
+                self._reports.append(WorksWithdrawn(()))
+
+    def _withdrawn(self, index: int, part: WithdrawalPart, numbers: Sequence[int]) -> None:
+        """Enter which messages a worker had not begun; report the withdrawal once all workers have answered."""
+        for work in self._channels[index].take_withdrawn(part, numbers):
+            for number in range(len(work.program.exports)):
+                self._objects.pop(ObjectId(work.call.run, work.call.segment, number), None)
+            part.withdrawal.works.append(work)
+        part.withdrawal.unanswered -= 1
+        if not part.withdrawal.unanswered:
+            self._reports.append(WorksWithdrawn(tuple(part.withdrawal.works)))
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         with self._lock:
@@ -290,37 +323,46 @@ class RayExecutor(Executor):
                 return
             index, number, what = pending
             channel = self._channels[index]
+            withdrawn = number in channel.withdrawn
             if number >= 0:
                 channel.complete(number, what if isinstance(what, list) else ())
             try:
                 answer = ray.get(reference, timeout=RECORD_DEADLINE)
             except ray.exceptions.RayError as error:
-                self._went_wrong(pending, error)
+                self._went_wrong(pending, error, withdrawn)
                 return
-            if isinstance(what, list):
-                records = decode_answer(answer)
-                spent = (time.thread_time() - began) / len(records)
-                for work, record in zip(what, records, strict=True):
+            if isinstance(what, WithdrawalPart):
+                self._withdrawn(index, what, answer)
+            elif isinstance(what, list):
+                records = [] if answer is None else decode_answer(answer)
+                spent = (time.thread_time() - began) / max(len(records), 1)
+                for work, record in zip(what, records, strict=False):
+                    if record is None:  # it was withdrawn
+                        continue
                     for position, (size, _) in enumerate(record.exports):
                         self._sizes[ObjectId(record.run, record.segment, position)] = size
                     if record.status == "done":
                         channel.record_duration(work, record.seconds)
                     self._reports.append(SegmentReturned(record, spent))
-            elif isinstance(what, tuple):
+            elif isinstance(what, _Fetched):
                 ok, size, left = answer
                 self._sizes[value_object(*what)] = size
                 self._reports.append(ValueReady(*what, ok, size, left=left))
 
-    def _went_wrong(self, pending: _PendingReply, error: Exception) -> None:
-        """Enter an answer that Ray could not give: the worker died, or what the call reads was lost."""
+    def _went_wrong(self, pending: _PendingReply, error: Exception, withdrawn: bool) -> None:
+        """Enter an answer that Ray could not give: the worker died, or what the call reads was lost. Nobody waits for
+        that of a message that was `withdrawn`."""
         index, number, what = pending
         worker = self._workers[index]
         exceptions = self._ray.exceptions
         died = isinstance(error, exceptions.RayActorError)
         if died and getattr(error, "actor_id", None) == worker.actor_id:
             self._lose(index, error)
+            if isinstance(what, WithdrawalPart):
+                self._withdrawn(index, what, ())
+        elif withdrawn:
             return
-        if isinstance(what, list):
+        elif isinstance(what, list):
             if not worker.lost:
                 self._channels[index].abandon_message(number, what)
             for work in what:
@@ -328,7 +370,9 @@ class RayExecutor(Executor):
                 if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
                     record = record._replace(status="skipped", failure=None)
                 self._reports.append(SegmentReturned(record))
-        elif isinstance(what, tuple):
+        elif isinstance(what, WithdrawalPart):
+            self._withdrawn(index, what, ())
+        elif isinstance(what, _Fetched):
             self._reports.append(ValueReady(*what, False, 0, str(as_execution_error(error))))
         # a load that failed: the calls that wait for it fail with the same error
 
@@ -338,9 +382,13 @@ class RayExecutor(Executor):
             return
         worker.lost = True
         self._ray.kill(worker.actor)  # if it was only out of reach: what it might still do no longer counts
+        gone = [pending.what for pending in self._pending.values() if pending.worker == index]
         self._pending = {reference: pending for reference, pending in self._pending.items() if pending.worker != index}
         self._channels[index].close()
         self._reports.append(WorkerGone(index, f"process {worker.pid}: {error_line(error)}"))
+        for what in gone:
+            if isinstance(what, WithdrawalPart):
+                self._withdrawn(index, what, ())
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 

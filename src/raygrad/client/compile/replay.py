@@ -7,7 +7,7 @@ replayed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ from raygrad.workers.executors.calls import External, GraphSubmission, KeptExter
 
 from ..recording.records import Constant, LeafRecord, NodeRecord
 from ..recording.variables import Write
+from ..submission.program_order import looking_in_program_order
 from ..submission.submission import build, needed_records
 from .tracing import RandomDraw, Root, Trace, key_of, shares_memory, value_of
 
@@ -102,6 +103,7 @@ class Replay:
         result: Any,
         writes: Sequence[Write],
         requests: Mapping[str, ResourceRequest],
+        ordered: Collection[str],
     ) -> None:
         """Make it from what has been recorded and not yet submitted. Where a replay could not do what the call did, the
         trace says why, and the call that is made is of no use.
@@ -122,11 +124,11 @@ class Replay:
             for root in trace.roots.values()
             if root.initial is not None and (moved := root.initial.counter()[0] - root.version)
         ]
-        self._build(requests)
+        self._build(requests, ordered)
 
     # ---- made once --------------------------------------------------------------------------------------------------
 
-    def _build(self, requests: Mapping[str, ResourceRequest]) -> None:
+    def _build(self, requests: Mapping[str, ResourceRequest], ordered: Collection[str]) -> None:
         records = list(self._inputs.log.records)
         live = [record.live for record in records]
         returned = self._wanted(self._results)
@@ -141,7 +143,8 @@ class Replay:
             for record in records:
                 record.live = wanted.get(id(record), 0)
             needed = needed_records(records, next(_stamps))
-            built = build(-1, needed, requests if needed else {}, unread=unread)
+            with looking_in_program_order(self._inputs.log, needed, ordered) as needed:
+                built = build(-1, needed, requests if needed else {}, unread=unread)
         finally:
             for record, before in zip(records, live, strict=True):
                 record.live = before

@@ -30,10 +30,21 @@ LASTING_KEPT: Final = 256
 class UserCode:
     """The user code of one session."""
 
-    def __init__(self, inputs: InputRecorder, observed: Observations, register: Callable[[Shipped], None]) -> None:
-        """`register` makes shipped code known to the executor."""
+    def __init__(
+        self,
+        inputs: InputRecorder,
+        observed: Observations,
+        register: Callable[[Shipped], None],
+        *,
+        several_workers: bool = False,
+    ) -> None:
+        """`register` makes shipped code known to the executor; with `several_workers` there is more than one."""
         self.requests: dict[str, ResourceRequest] = {}
         """By name in the graph, what user Functions request of workers."""
+        self.ordered: set[str] = set()
+        """By name in the graph, code that changes what it captures while several workers share this process: see
+        `in_program_order`."""
+        self._several_workers = several_workers
         self._inputs = inputs
         self._log = inputs.log
         self._leaf_effects = observed.leaf_effects
@@ -79,6 +90,8 @@ class UserCode:
                 self._lasting[obj] = found, self._registered
                 if len(self._lasting) > LASTING_KEPT:
                     del self._lasting[next(iter(self._lasting))]
+        if found.shipment.shares_state and self._several_workers:
+            self.ordered.add("@" + found.fingerprint)
         self._register(found)
         self._registered += 1
         return found

@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from raygrad.errors import SessionError
 from raygrad.proto.ir.nodes import OpCall
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 
-from .records import Constant, NodeRecord
+from .records import Constant, NodeRecord, SpecEntry
 from .spec_table import SpecTable
 from .variables import VariableLog
 
@@ -45,6 +46,8 @@ class RecordLog:
         self.records: list[NodeRecord] = []
         self.variables = VariableLog()
         self.specs = SpecTable()
+        self.order_kinds: dict[SpecEntry, int] = {}
+        """By the spec of what they pass on, the kinds of control dependencies for program order."""
         self.kinds = itertools.count(1)
         """See `NodeRecord.kind`."""
         self.dropped: deque[tuple[int, int]] = deque()
@@ -62,6 +65,21 @@ class RecordLog:
         self.closed = True
         self.records.clear()
         self.variables.clear()
+
+    @contextmanager
+    def unlocked(self) -> Generator[None]:
+        """Let other threads have the lock meanwhile, however often this thread holds it, in a context manager: around
+        waits in a session whose workers run user code on threads of this process, which may use the session."""
+        depth = 0
+        with suppress(RuntimeError):  # not held any more
+            while True:
+                self.lock.release()
+                depth += 1
+        try:
+            yield
+        finally:
+            for _ in range(depth):
+                self.lock.acquire()
 
     def add(self, record: NodeRecord) -> None:
         """Append a record.

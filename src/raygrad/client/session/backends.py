@@ -40,7 +40,14 @@ def open_executor(
         options_of("local", options)
         offers = options.get("worker_options")
         count = workers or max(len(os.sched_getaffinity(0)), gpus or 0)
-        return InProcessExecutor(count, gpus=gpus, strict=strict, blas_threads=blas_threads, worker_options=offers)
+        return InProcessExecutor(
+            count,
+            gpus=gpus,
+            strict=strict,
+            blas_threads=blas_threads,
+            worker_options=offers,
+            user_threads=workers is not None,
+        )
     if strict:
         raise ValueError("strict=True is for local sessions; on Ray everything crosses processes anyway")
     options_of("ray", options)

@@ -23,6 +23,7 @@ from raygrad.scheduler.simulation.simulate import what_if
 from ..options import MOST_WORKERS, all_tensors, whole
 from ..recording.records import Constant, NodeRecord
 from ..submission.node_names import call_nodes
+from ..submission.program_order import looking_in_program_order
 from ..submission.submission import build, needed_records
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def explain(
             wanted = _needed_by(tensors)
             records = [record for record in records if id(record) in wanted]
         session.costs.learn()
-        built = build(0, records, code.requests)
+        with looking_in_program_order(log, records, code.ordered) as ordered:
+            records, built = ordered, build(0, ordered, code.requests)
         submission = built.submission
         graph = submission.graph
         sites, name_of = [record.site for record in records], session._driver.executor.name_of

@@ -72,7 +72,8 @@ class Fetcher:
         if record.values is None or index not in record.values:
             self._ensure_submitted(record)
             try:
-                stays = self._driver.stays_on_worker(record.run, record.base + index, self._waiter.deadline())
+                with self._waiter.unlocked():
+                    stays = self._driver.stays_on_worker(record.run, record.base + index, self._waiter.deadline())
             except WaitTimeout as error:
                 raise self._timeout(record, error) from None
             if stays:
@@ -88,7 +89,8 @@ class Fetcher:
             WaitTimeout: it is not here before the deadline.
         """
         try:
-            value = self._driver.read(record.run, record.base + index, self._waiter.deadline())
+            with self._waiter.unlocked():
+                value = self._driver.read(record.run, record.base + index, self._waiter.deadline())
         except WaitTimeout as error:
             raise self._timeout(record, error) from None
         if value is not POISON:

@@ -161,9 +161,16 @@ class Session:
         self._failures = failures = Failures(log, held, runs, executor.name_of)
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
         self._driver = driver = Driver(executor, planner, Machine(), self._listener)
-        self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout)
+        several = len(executor.cluster.workers) > 1
+        unlocked = log.unlocked if several and workers is not None and address == "local" else None
+        self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)
         inputs = InputRecorder(log, by_reference=address == "local" and not strict)
-        code = UserCode(inputs, observed, lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment))
+        code = UserCode(
+            inputs,
+            observed,
+            lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment),
+            several_workers=several,
+        )
         link = RunLink(waiter, log, runs.clocks, executor.name_of)
         self._submitter = Submitter(
             link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync

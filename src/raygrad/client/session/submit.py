@@ -15,6 +15,7 @@ from raygrad.workers.executors.calls import GraphSubmission, KeptExternal
 from ..recording.records import NodeRecord
 from ..recording.source_locations import Site
 from ..submission.node_names import call_nodes
+from ..submission.program_order import in_program_order
 from ..submission.run import Run, RunLink
 from ..submission.submission import Submitted, needed_records
 
@@ -70,7 +71,7 @@ class Submitter:
             if log.trace is not None:
                 log.trace.interrupt("something had to be learned by running it")
             number = self.next_run()
-            records = needed_records(log.records, number)
+            records = in_program_order(log, needed_records(log.records, number), self._code.ordered)
             log.records.clear()
             self._code.forget()
             if not records:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import UNDEFINED
@@ -23,6 +23,10 @@ from .submission import build, is_stored, value_here
 
 MAX_GRAPHS = 16
 """Graphs of a session that are remembered. At 20,000 nodes one takes about 5 MB, which its plan holds anyway."""
+
+
+LONGEST_NAME: Final = 4096
+"""Bytes of an outline that are a name themselves, which takes less time than a digest of them, and little memory."""
 
 
 class _CachedGraph(NamedTuple):
@@ -91,10 +95,12 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
     kept: list[int] = []
     base = 0
     for record in records:
-        if not record.kind:
+        kind = record.kind
+        if not kind:
             return None
         record.base = base
-        numbers += (record.kind, record.pin)
+        add(kind)
+        add(record.pin)
         for source in record.sources if record.near is None else (*record.sources, record.near):
             if type(source) is tuple:
                 maker: Any = source[0]
@@ -120,13 +126,14 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
                     given.append(SuppliedExternal(constant.value))
                     specs.append(constant.spec)
                 add(UNDEFINED - 1 - number)
-        if record.live:
-            for index, entry in enumerate(record.outputs):
-                if record.live >> index & 1:
+        live, outputs = record.live, record.outputs
+        if live:
+            for index, entry in enumerate(outputs):
+                if live >> index & 1:
                     kept += (base + index, int(is_stored(record, index, entry)))
-        base += len(record.outputs)
+        base += len(outputs)
     # each kind has its number of sources, so that what is written one after the other can be told apart
-    digest = blake2b(array("q", (len(numbers), len(specs), *map(id, specs))).tobytes(), digest_size=16)
-    digest.update(array("q", numbers).tobytes())
-    digest.update(array("q", kept).tobytes())
-    return _GraphOutline(digest.digest(), tuple(given), tuple(specs))
+    name = array("q", (len(numbers), len(specs), *map(id, specs), *numbers, *kept)).tobytes()
+    if len(name) > LONGEST_NAME:
+        name = blake2b(name, digest_size=16).digest()
+    return _GraphOutline(name, tuple(given), tuple(specs))

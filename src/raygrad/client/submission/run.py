@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from raygrad.proto.ir.program import Record
     from raygrad.report.run_report import RunReport
     from raygrad.scheduler.model.plan import Cluster, Plan
+    from raygrad.scheduler.model.progress import PlanRevision
 
     from ..recording.record_log import RecordLog
     from ..recording.source_locations import Site
@@ -61,6 +62,8 @@ class Run:
         self._submitted = submitted
         """When planning began, on the session's clock, `time.monotonic`."""
         self._answers: list[TimedRecord] = []
+        self.revisions: list[PlanRevision] = []
+        """Each time that the rest of the run was planned again."""
         self.finished = False
         self.failed = False
         self.alone = False
@@ -77,9 +80,15 @@ class Run:
         if record.timing.began:
             offset.saw(called)
 
+    def continue_with(self, plan: Plan, revision: PlanRevision) -> None:
+        """Go on with a plan that continues that of the run: its rest was planned again."""
+        self.plan = plan
+        self.revisions.append(revision)
+
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
-        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=self.alone)
+        alone = self.alone and not self.revisions
+        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=alone)
 
     @property
     def seconds(self) -> float | None:
@@ -127,6 +136,7 @@ class Run:
             run=run_facts(self.plan, self._answers, link.clocks, self._submitted),
             graph=label_graph(self._graph, link.name_of, self._sites),
             brought=fetched_arrays(self._graph, self._brought),
+            revisions=tuple([one._replace(at=one.at - self._submitted) for one in self.revisions]),
         )
 
     def trace(self, path: str | Path) -> Path:

@@ -25,6 +25,8 @@ from ..functions.observed_signature import PendingObservation, outputs_text, sig
 from ..recording.records import NodeRecord, SpecEntry
 
 if TYPE_CHECKING:
+    from raygrad.scheduler.model.plan import Plan
+    from raygrad.scheduler.model.progress import PlanRevision
     from raygrad.workers.executors.base import Executor
 
     from ..functions.observations import Observations
@@ -141,6 +143,12 @@ class RunListener:
             found.finished = True
             self._costs.finished(found, self._executor.cluster, self._executor.host)
         self._table.finish(run)
+
+    def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
+        """The rest of a run was planned again while it runs."""
+        found = self._table.active.get(run)
+        if found is not None:
+            found.continue_with(plan, revision)
 
     def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,9 +30,13 @@ class Waiter:
         runs: RunTable,
         collector: GarbageCollectorTuning,
         timeout: float | None,
+        unlocked: Callable[[], AbstractContextManager[None]] | None,
     ) -> None:
+        """`unlocked` opens a block in which other threads may use the session, where workers run code on such."""
         self.timeout = timeout
         """Seconds that a wait may take, None for no limit."""
+        self.unlocked = nullcontext if unlocked is None else unlocked
+        """Opens a block around each wait of this session."""
         self._driver = driver
         self._failures = failures
         self._warnings = warnings
@@ -52,7 +57,8 @@ class Waiter:
         """
         limit = self.timeout if timeout is None else timeout
         deadline = None if limit is None else time.monotonic() + limit
-        self._driver.wait(lambda: done() or bool(self._failures.unraised), deadline)
+        with self.unlocked():
+            self._driver.wait(lambda: done() or bool(self._failures.unraised), deadline)
         self.raise_errors()
 
     def wait_for_everything(self) -> None:

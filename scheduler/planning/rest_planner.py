@@ -1,0 +1,410 @@
+"""Planning of the rest of a run: segments that have not begun are cut, placed and ordered again, by what is known now.
+
+The machine asks for it when a plan turns out wrong while it runs (`machine.revision`). Nodes that have begun stay where
+they are. The rest is cut into tasks of nodes of one segment, small enough to be divided among workers, and scheduled
+around what runs: workers are free when what they run is expected to end, and values come from where they are. Costs are
+those of the planner, corrected by what the run's own segments took. The new segments follow those that the plan has, so
+that all indices stay; segments that are replaced have no nodes any more. Constraints are kept as by any plan, and any
+plan gives the same bits (H12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from hashlib import blake2b
+from math import exp, log
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ..model.costs import Costs
+from ..model.dag import Dag, Platform, dag_of_merged_edges
+from ..model.disjoint_sets import find_root
+from ..model.plan import Cluster, Export, InStore, OnWorker, Plan, Segment, ValueLocation
+from ..model.priced_graph import PricedGraph
+from ..model.progress import RunProgress
+from ..placing.constraints import find_constraints
+from ..placing.listing import EARLIEST_FINISH, ListSchedule, PassPreferences, list_schedule
+from ..placing.problem import PlacementProblem, problem_of_dag
+from ..segments.lowering import LazyPrograms
+from ..segments.segmenter import Block
+from ..segments.transfers import plan_transfers
+from .planner import Planned
+
+MIN_TASK_SECONDS: Final = 0.005
+"""A segment is not cut into tasks that are predicted to be shorter than this."""
+
+TASK_SHARE: Final = 0.05
+"""The part of the rest's time that a task may take, where a segment can be cut."""
+
+PLANNING_SECONDS_PER_NODE: Final = 30e-6
+"""What planning the rest takes for each node of the graph: it has to gain that, too."""
+
+PRIOR_WEIGHT: Final = 0.25
+"""How much the prediction of a class of nodes counts beside those of its nodes that have run."""
+
+
+def is_worth_replanning(
+    planned: Planned,
+    progress: RunProgress,
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+    gain: float,
+) -> bool:
+    """Return whether the rest of a run, planned again, is predicted to end earlier by more than `gain` seconds."""
+    effort = PLANNING_SECONDS_PER_NODE * len(planned.graph.nodes)
+    rest = _Rest(planned, progress, residency, costs, cluster)
+    return rest.schedule().gain > gain + effort
+
+
+def plan_rest(
+    planned: Planned, progress: RunProgress, residency: Sequence[int], costs: Costs, cluster: Cluster
+) -> Planned | None:
+    """Return the plan of a run with the rest planned again, and its programs; None if no other is predicted to end
+    earlier. Pure. `residency` is that by which the run was planned."""
+    if not progress.rest or _open_end_has_begun(planned.plan, progress):
+        return None
+    rest = _Rest(planned, progress, residency, costs, cluster)
+    found = rest.schedule()
+    if found.gain <= 0.0:
+        return None
+    return _continued(planned, progress, residency, costs, cluster, rest.priced, rest.blocks(found))
+
+
+def _open_end_has_begun(plan: Plan, progress: RunProgress) -> bool:
+    """Return whether an open-ended node has begun: its segment has to stay the last."""
+    return plan.open_ended and _last_segment(plan) not in progress.rest
+
+
+def _last_segment(plan: Plan) -> int:
+    return len(plan.segments) - 1
+
+
+# ---- the schedule --------------------------------------------------------------------------------------------------
+
+
+class _Task(NamedTuple):
+    """Nodes of one segment that run together."""
+
+    worker: int
+    """The worker of the plan."""
+    nodes: list[int]
+    seconds: float
+
+
+class _Found(NamedTuple):
+    """A schedule of all tasks, and the seconds by which it ends earlier than the plan."""
+
+    listed: ListSchedule
+    gain: float
+
+
+class _Rest:
+    """The tasks of the rest of a run, and what they have to wait for, as a placement problem. Its first nodes stand for
+    what is not planned again: per worker what it runs, per segment what it has made, per worker the externals there."""
+
+    def __init__(
+        self,
+        planned: Planned,
+        progress: RunProgress,
+        residency: Sequence[int],
+        costs: Costs,
+        cluster: Cluster,
+    ) -> None:
+        self.plan = planned.plan
+        self.progress = progress
+        self.residency = residency
+        self.costs = costs
+        self.cluster = cluster
+        self.priced = _with_seconds(PricedGraph(planned.graph, costs), self.plan, progress)
+        self.kept = sorted({*[one for one, _ in progress.done], *[one for one, _ in progress.running]})
+        """Segments that are not planned again."""
+        self.workers = len(cluster.workers)
+        self.tasks = self._cut()
+        self.problem = self._problem()
+
+    def _cut(self) -> list[_Task]:
+        """Return the tasks, in the order of the plan."""
+        seconds, segments = self.priced.seconds, self.plan.segments
+        work = sum([seconds[node] for index in self.progress.rest for node in segments[index].nodes])
+        most = max(MIN_TASK_SECONDS, TASK_SHARE * work / self.workers)
+        tasks: list[_Task] = []
+        for index in self.progress.rest:
+            worker, nodes = segments[index].worker, segments[index].nodes
+            begin, took = 0, 0.0
+            for place, node in enumerate(nodes):
+                if took + 0.5 * seconds[node] > most and place > begin:
+                    tasks.append(_Task(worker, list(nodes[begin:place]), took))
+                    begin, took = place, 0.0
+                took += seconds[node]
+            tasks.append(_Task(worker, list(nodes[begin:]), took))
+        return tasks
+
+    def _problem(self) -> PlacementProblem:
+        """Return the placement problem. Its nodes: per worker what it runs, per segment that is not planned again its
+        end, per worker the externals there, then the tasks."""
+        workers, kept, tasks = self.workers, self.kept, self.tasks
+        ends, externals, shift = workers, workers + len(kept), 2 * workers + len(kept)
+        end_of = {segment: ends + place for place, segment in enumerate(kept)}
+        busy, chain = self._running(end_of)
+        maker_of = {node: end_of[index] for index in kept for node in self.plan.segments[index].nodes}
+        for place, task in enumerate(tasks):
+            maker_of.update(dict.fromkeys(task.nodes, shift + place))
+        sizes: dict[tuple[int, int], int] = {}
+        maker, size, nodes = self.priced.maker, self.priced.size, self.priced.graph.nodes
+        for place, task in enumerate(tasks):
+            me = shift + place
+            read = {value for node in task.nodes for value in nodes[node].inputs if value >= 0}
+            for value in read:
+                source = maker[value]
+                if source >= 0:
+                    other = maker_of[source]
+                elif self.residency[value] >= 0:
+                    other = externals + self.residency[value]
+                else:
+                    continue
+                if other != me:
+                    sizes[other, me] = sizes.get((other, me), 0) + size[value]
+        edges = [(source, target, self.costs.transfer_seconds(some)) for (source, target), some in sizes.items()]
+        edges += [(source, target, 0.0) for source, target in chain]
+        call = self.costs.call_seconds
+        seconds = [*busy, *[0.0] * (len(kept) + workers), *[task.seconds + call for task in tasks]]
+        fixed = [*range(workers), *[self.plan.segments[one].worker for one in kept], *range(workers)]
+        return self._constrained(_dag(seconds, edges), fixed, shift)
+
+    def _running(self, end_of: dict[int, int]) -> tuple[list[float], list[tuple[int, int]]]:
+        """Return, per worker, when what it runs is expected to end, and (worker, end of a segment) of what it runs. All
+        that one worker runs ends at that time."""
+        busy = [0.0] * self.workers
+        chain: list[tuple[int, int]] = []
+        seconds, call = self.priced.seconds, self.costs.call_seconds
+        for index, elapsed in self.progress.running:
+            segment = self.plan.segments[index]
+            took = call + sum([seconds[node] for node in segment.nodes])
+            if not busy[segment.worker]:  # it has begun; what takes longer than expected is half over
+                took = max(took - elapsed, 0.5 * elapsed if elapsed > took else call)
+            busy[segment.worker] += took
+            chain.append((segment.worker, end_of[index]))
+        return busy, chain
+
+    def _constrained(self, dag: Dag, fixed: list[int], shift: int) -> PlacementProblem:
+        """Return the problem with the constraints of the graph on its tasks."""
+        found = find_constraints(self.priced, self.residency, self.cluster)
+        group = list(range(len(dag)))
+        worker_of: dict[int, int] = {}  # per group of nodes, the worker of those that are not planned again
+        for index in self.kept:
+            worker_of.update(dict.fromkeys([found.group[node] for node in self.plan.segments[index].nodes],
+                                           self.plan.segments[index].worker))  # fmt: skip
+        stays = {self.priced.maker[value] for value in self.progress.fixed}
+        first: dict[int, int] = {}  # per group of nodes, its first task
+        only: dict[int, int] = {}
+        allowed: dict[int, frozenset[int]] = {}
+        there = frozenset(range(self.workers)) - self.progress.lost
+        for place, task in enumerate(self.tasks, shift):
+            able = there
+            for node in task.nodes:
+                root = found.group[node]
+                other = find_root(group, first.setdefault(root, place))
+                mine = find_root(group, place)
+                group[max(other, mine)] = min(other, mine)
+                worker = worker_of.get(root, found.forced.get(root, -1))
+                if worker < 0 and node in stays:
+                    worker = task.worker
+                if worker >= 0:
+                    able &= {worker}
+                elif root in found.allowed:
+                    able &= found.allowed[root]
+            allowed[place] = able
+        group = [find_root(group, place) for place in range(len(dag))]
+        for place in range(shift, len(dag)):
+            allowed[group[place]] &= allowed[place]
+        choices: dict[int, tuple[int, ...]] = {}
+        for place, task in enumerate(self.tasks, shift):
+            root = group[place]
+            some = allowed[root] or frozenset({task.worker})
+            if len(some) == 1:
+                only[root] = next(iter(some))
+            elif len(some) < self.workers:
+                choices[root] = tuple(sorted(some))
+        where = [*fixed, *[only.get(place, -1) for place in range(shift, len(dag))]]
+        return problem_of_dag(dag, Platform.of(self.workers), group=group, fixed=where, allowed=choices)
+
+    def schedule(self) -> _Found:
+        """Return the schedule of the rest that is predicted to end first."""
+        problem, shift = self.problem, len(self.problem) - len(self.tasks)
+        now = [*problem.fixed[:shift], *[task.worker for task in self.tasks]]
+        as_planned = [now[root] for root in problem.group]
+        ranks = problem.upward_rank(0.0)
+        by_rank = sorted(range(shift, len(problem)), key=lambda place: (-ranks[place], place))
+        order = [*range(shift), *by_rank]
+        if any(now[place] != where for place, where in enumerate(problem.fixed) if where >= 0):
+            before = float("inf")  # the plan's worker is lost
+        else:
+            before = list_schedule(problem, order, fixed=as_planned).makespan
+        hint = PassPreferences(hint=now, bias=self.costs.call_seconds)
+        found = [list_schedule(problem, order, preferences) for preferences in (EARLIEST_FINISH, hint)]
+        best = min(found, key=lambda one: one.makespan)
+        return _Found(best, before - best.makespan)
+
+    def blocks(self, found: _Found) -> list[Block]:
+        """Return the tasks as blocks in the order in which they are to start. The last node of an open-ended graph ends
+        the last of them."""
+        shift, listed = len(self.problem) - len(self.tasks), found.listed
+        start = [end - took for end, took in zip(listed.finish, self.problem.seconds, strict=True)]
+        order = sorted(range(len(self.tasks)), key=lambda place: (start[shift + place], place))
+        if self.priced.graph.open_ended:
+            order.remove(len(self.tasks) - 1)
+            order.append(len(self.tasks) - 1)
+        return [Block(listed.worker[shift + place], self.tasks[place].nodes) for place in order]
+
+
+def _dag(seconds: list[float], edges: list[tuple[int, int, float]]) -> Dag:
+    source, target, transfer = zip(*edges, strict=True) if edges else ((), (), ())
+    return dag_of_merged_edges(
+        np.array(seconds), np.array(source, np.int64), np.array(target, np.int64), np.array(transfer, np.float64)
+    )
+
+
+def _with_seconds(priced: PricedGraph, plan: Plan, progress: RunProgress) -> PricedGraph:
+    """Return the graph priced by what segments of the run took: a class of nodes is off by as much as the segments that
+    have nodes of it, each counted by the part that these have in it. Means are geometric: one that takes five times as
+    long says little of the others."""
+    seconds, number = priced.seconds, priced.classes.number
+    weight, ratio = [PRIOR_WEIGHT] * len(priced.classes.classes), [0.0] * len(priced.classes.classes)
+    for index, took in progress.done:
+        nodes = plan.segments[index].nodes
+        predicted = sum([seconds[node] for node in nodes])
+        for node in nodes if took > 0.0 < predicted else ():
+            share = seconds[node] / predicted
+            weight[number[node]] += share
+            ratio[number[node]] += share * log(took / predicted)
+    factor = [exp(some / all_) for some, all_ in zip(ratio, weight, strict=True)]
+    other = copy(priced)
+    other.__dict__["seconds"] = [one * factor[kind] for one, kind in zip(seconds, number, strict=True)]
+    return other
+
+
+# ---- the plan ------------------------------------------------------------------------------------------------------
+
+
+def _continued(
+    planned: Planned,
+    progress: RunProgress,
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+    priced: PricedGraph,
+    blocks: list[Block],
+) -> Planned:
+    """Return the plan with new segments, one per block, behind those that it has."""
+    plan, graph = planned.plan, planned.graph
+    begun = {*[one for one, _ in progress.done], *[one for one, _ in progress.running]}
+    there = _values_there(plan, begun)
+    remaining = copy(priced)
+    planned_again = {node for block in blocks for node in block.nodes}
+    remaining.__dict__["maker"] = [one if one in planned_again else -1 for one in priced.maker]
+    homes = _homes(priced, plan, residency)
+    transfers = plan_transfers(remaining, blocks, homes, saved_stays=cluster.saved_stays)
+    first, retired = len(plan.segments), {*progress.rest}
+    segments = [
+        _retired(one) if index in retired else _without_readers(one, retired) for index, one in enumerate(plan.segments)
+    ]
+    for index, one in enumerate(transfers.segments, first):
+        made = _shifted(one, first, there, len(graph.externals))
+        segments.append(made)
+        for source, export in made.imports:
+            if source < first:
+                segments[source] = _with_reader(segments[source], export, index)
+    node_worker = list(plan.node_worker)
+    for block in blocks:
+        for node in block.nodes:
+            node_worker[node] = block.worker
+    kept = {value: place for value, place in plan.kept.items() if place.segment not in retired}
+    kept.update((value, _later(place, first)) for value, place in transfers.kept.items())
+    made_of = (plan.hash, progress, tuple(segments[first:]))
+    revised = replace(
+        plan,
+        hash=blake2b(repr(made_of).encode(), digest_size=16).digest(),
+        segments=tuple(segments),
+        node_worker=tuple(node_worker),
+        kept=kept,
+    )
+    return Planned(revised, LazyPrograms(graph, revised, planned.programs), graph)
+
+
+class _Exported(NamedTuple):
+    segment: int
+    export: int
+
+
+def _values_there(plan: Plan, begun: set[int]) -> dict[int, _Exported | int]:
+    """Return, per value that segments which have begun leave for others: its export, or else the segment that pins
+    it."""
+    there: dict[int, _Exported | int] = {}
+    for index in begun:
+        there.update(dict.fromkeys(plan.segments[index].pins, index))
+    for index in begun:
+        for number, export in enumerate(plan.segments[index].exports):
+            there.update(dict.fromkeys(export.values, _Exported(index, number)))
+    return there
+
+
+def _homes(priced: PricedGraph, plan: Plan, residency: Sequence[int]) -> list[int]:
+    """Return, per value, the worker that holds it or was to make it; -1 for one that comes with calls."""
+    worker = plan.node_worker
+    return [
+        worker[maker] if maker >= 0 else (residency[value] if value < len(residency) else -1)
+        for value, maker in enumerate(priced.maker)
+    ]
+
+
+def _retired(segment: Segment) -> Segment:
+    """Return what is left of a segment that is replaced: its number, and its worker."""
+    return Segment(segment.worker, (), (), (), (), (), (), (), 0, 0, 0, 0, 0, 0, 0.0)
+
+
+def _without_readers(segment: Segment, retired: set[int]) -> Segment:
+    """Return a segment whose exports name no retired readers."""
+    if all(retired.isdisjoint(export.readers) for export in segment.exports):
+        return segment
+    exports = [
+        export._replace(readers=tuple([one for one in export.readers if one not in retired]))
+        for export in segment.exports
+    ]
+    return segment._replace(exports=tuple(exports))
+
+
+def _with_reader(segment: Segment, number: int, reader: int) -> Segment:
+    exports = list(segment.exports)
+    exports[number] = exports[number]._replace(readers=(*exports[number].readers, reader))
+    return segment._replace(exports=tuple(exports))
+
+
+def _shifted(segment: Segment, first: int, there: dict[int, _Exported | int], externals: int) -> Segment:
+    """Return a new segment with its number among all, and with what it reads of those that have begun: imports of what
+    these export; what they pin stays among its externals, under its value id."""
+    imports = {(first + source, export) for source, export in segment.imports}
+    own: list[int] = []
+    after = {first + one for one in segment.after}
+    for value in segment.externals:
+        place = there.get(value) if value >= externals else None
+        if isinstance(place, _Exported):
+            imports.add((place.segment, place.export))
+        else:
+            own.append(value)
+    exports = [
+        Export(one.values, tuple([first + reader for reader in one.readers]), one.saved, one.kept)
+        for one in segment.exports
+    ]
+    return segment._replace(
+        externals=tuple(own), imports=tuple(sorted(imports)), exports=tuple(exports), after=tuple(sorted(after))
+    )
+
+
+def _later(place: ValueLocation, first: int) -> ValueLocation:
+    if isinstance(place, OnWorker):
+        return OnWorker(place.worker, first + place.segment)
+    return InStore(first + place.segment, place.export, place.position)

@@ -1,0 +1,88 @@
+"""What the driver keeps of a run, and whom it tells of runs: `RunState` and the protocol `Listener`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from raygrad.proto.ir.program import Record
+from raygrad.scheduler.model.measured_costs import TimedRecord
+from raygrad.scheduler.model.plan import OnWorker, Plan, ValueLocation
+from raygrad.scheduler.model.progress import PlanRevision
+from raygrad.scheduler.planning.planner import Planned
+
+from .calls import LocatedExternal, SuppliedExternal
+
+
+class LostWorker(NamedTuple):
+    """A worker that died while a run had segments on it."""
+
+    worker: str
+    segments: tuple[int, ...]
+    """The segments that were sent there and not answered, in the order of sending."""
+
+
+class Listener(Protocol):
+    """Callbacks for the outcome of runs, called by one thread at a time: the one that polls or waits."""
+
+    def record(self, called: TimedRecord, finished: bool) -> None:
+        """A segment's record arrived and was accepted; its values are readable from here on. Times are of the driver's
+        clock. With `finished`, which a record with emits never has, it is the last: its run's segments are done."""
+
+    def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
+        """A requested kept value was fetched; `left` has (device, bytes) of each array that left its device for it."""
+
+    def finished(self, run: int) -> None:
+        """All segments of a run are done, whose last record came before."""
+
+    def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
+        """The rest of a run was planned again while it runs; `plan` has the new segments behind those that it had."""
+
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
+        """A run failed. `record` says why if code raised, `lost` if a worker died; `reason` begins with
+        "raised", "worker lost", "dependency" or "abandoned"."""
+
+
+class RunState:
+    """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
+
+    __slots__ = (
+        "externals", "failure", "finished", "lost", "pins", "places", "planned", "requested", "results", "returned",
+        "sent", "unreadable",
+    )  # fmt: skip
+
+    def __init__(self, planned: Planned, externals: tuple[SuppliedExternal | LocatedExternal, ...]) -> None:
+        self.planned = planned
+        self.pins: dict[int, OnWorker] = {}
+        """Where segments have pinned values for later ones: known once the plan was continued."""
+        self.externals = externals
+        self.places: dict[int, ValueLocation] = dict(planned.plan.kept)
+        """Where each kept value is or will be, as long as the client holds it."""
+        self.results: dict[int, Any] = {}
+        """Kept values that were inlined in records."""
+        self.requested: set[int] = set()
+        self.returned: set[int] = set()
+        """Segments whose record has arrived."""
+        self.sent: dict[int, tuple[float, float]] = {}
+        """Per running segment, when its call was sent, and the CPU seconds of sending it."""
+        self.lost: dict[int, int] = {}
+        """Kept values that are lost, with the worker that held them."""
+        self.unreadable: dict[int, str] = {}
+        """Kept values that could not leave their worker, with the reason."""
+        self.failure: Record | None = None
+        self.finished = False
+
+    def continue_with(self, planned: Planned) -> None:
+        """Go on with a plan that continues that of the run."""
+        self.planned = planned
+        self.places.update((value, place) for value, place in planned.plan.kept.items() if value in self.places)
+        self.pins = {
+            value: OnWorker(segment.worker, index)
+            for index, segment in enumerate(planned.plan.segments)
+            for value in segment.pins
+        }
+
+    def producer_of(self, value: int) -> int:
+        """Return the segment that pins a value; the last one for what an open-ended node makes."""
+        place = self.planned.plan.kept.get(value) or self.pins.get(value)
+        return len(self.planned.programs) - 1 if place is None else place.segment
