@@ -26,6 +26,7 @@ from pathlib import Path
 from measure import Grid, Result, as_data, machine, table
 
 PARTS = (
+    "first_use",
     "smallest",
     "eager",
     "planning",
