@@ -18,6 +18,7 @@ from raygrad.errors import AutogradError
 
 from ..core.array_layout import is_dense_or_expanded
 from ..core.batched_data import innermost_vmap_level, without_closed_levels
+from ..core.graph_collections import NODES, graph_grew
 from ..core.modes import Modes, state
 from ..core.pytree import flatten
 from ..core.recorder import Pending
@@ -291,7 +292,9 @@ def _forward(
     if recorded:
         node._edges = targets if edges is None else tuple(edges)
         node._inputs = metas
-        node._sequence = next_sequence()
+        node._sequence = number = next_sequence()
+        if not number & NODES:
+            graph_grew()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             name_as_generated(node)
     since, before = CLOCK[0], here.grad

@@ -128,6 +128,13 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: RuleContext, grads: Sequence[Any])
                 return (result,)  # of one operand, and as it should be: nearly always
             given = (result,)
         elif kind is tuple and len(result) == count:
+            if count == 2:  # the same of two: most of what is not of one
+                (first, second), (meta, other), (need, another) = result, inputs, needs
+                if not need or type(first) is not _ARRAY or first.shape != meta[0] or first.dtype is not meta[1]:
+                    first = _as_operand(first, meta, need)
+                if not another or type(second) is not _ARRAY or second.shape != other[0] or second.dtype is not other[1]:
+                    second = _as_operand(second, other, another)
+                return first, second
             given = result
         else:
             given = by_operand(op, result, count)
