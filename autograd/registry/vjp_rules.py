@@ -132,7 +132,12 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: RuleContext, grads: Sequence[Any])
                 (first, second), (meta, other), (need, another) = result, inputs, needs
                 if not need or type(first) is not _ARRAY or first.shape != meta[0] or first.dtype is not meta[1]:
                     first = _as_operand(first, meta, need)
-                if not another or type(second) is not _ARRAY or second.shape != other[0] or second.dtype is not other[1]:
+                if (
+                    not another
+                    or type(second) is not _ARRAY
+                    or second.shape != other[0]
+                    or second.dtype is not other[1]
+                ):
                     second = _as_operand(second, other, another)
                 return first, second
             given = result
