@@ -3,7 +3,7 @@
 Each node makes about ten containers that live until the graph is released. The collector would walk over those again
 and again for nothing, and with them over all objects of the process each time they are a fourth more. So those who make
 nodes call `graph_grew` now and then: it looks at young objects once, and has them old afterwards without being counted.
-What Python would do upon the count, a full collection, is done here instead, but it takes a thirtieth of the time at most.
+What Python would do upon the count, a full collection, is done here instead, for a thirtieth of the time at most.
 
 Thresholds are the user's, and so is whether there are collections at all; nothing is ever exempt from collection.
 """
@@ -48,7 +48,7 @@ class GraphCollections:
         """Collect young garbage if there is about to be a collection anyway, and let what remains be old."""
         threshold = gc.get_threshold()[0]
         young = gc.get_count()[0]
-        if 2 * young < threshold or not threshold or not gc.isenabled() or not self._lock.acquire(blocking=False):
+        if 3 * young < 2 * threshold or not threshold or not gc.isenabled() or not self._lock.acquire(blocking=False):
             return
         try:
             if self._skip:

@@ -346,15 +346,16 @@ class BackwardPass:
     def _sum(self, terms: _Terms) -> Any:
         """Return the sum of contributions (H19)."""
         if len(terms) == 2:
-            return self._add(terms[0], terms[1])
+            left, right = terms
+            if type(left) is _ARRAY and type(right) is _ARRAY and left.ndim:
+                return _plus(left, right)
+            return self._add(left, right)
         for term in terms:
             if type(term) is not _ARRAY or not term.ndim:  # of two without dimension NumPy makes a scalar
                 return balanced_sum(terms, self._add)
         return _sum_of_arrays(terms)
 
     def _add(self, left: Any, right: Any) -> Any:
-        if type(left) is _ARRAY and type(right) is _ARRAY and left.ndim:
-            return _plus(left, right)
         if left is None:
             return right
         if right is None:
