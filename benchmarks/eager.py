@@ -136,10 +136,10 @@ STEPS = {
 """Per name, what makes the step of a chain for a library, and the aim."""
 
 
-def subjects_of_two(name: str, length: int, second: str) -> list[Subject]:
-    """Return torch and raygrad with a chain of nodes of two operands."""
+def subjects_of_two(name: str, length: int, second: str, nodes: int = LENGTH * TIMES) -> list[Subject]:
+    """Return torch and raygrad with a chain of nodes of two operands; a measurement is of `nodes` nodes."""
     make, aim = STEPS[name]
-    times = max(1, LENGTH * TIMES // length)
+    times = nodes // length
 
     def chains_in(lib: Any) -> Callable[[], float]:
         step = make(lib)
@@ -156,8 +156,8 @@ def results_of_two(rounds: int) -> list[Result]:
             work = f"eager {name} of two operands, the second {second}, {LENGTH} nodes | node"
             found += compare(work, subjects_of_two(name, LENGTH, second), rounds)
     for name in STEPS:
-        torch_short, short = subjects_of_two(name, LENGTH, "leaf")
-        torch_long, long = subjects_of_two(name, LONG, "leaf")
+        torch_short, short = subjects_of_two(name, LENGTH, "leaf", LONG)
+        torch_long, long = subjects_of_two(name, LONG, "leaf", LONG)
         subjects = [
             Subject(f"torch, {LENGTH}", torch_short.once),
             Subject(f"torch, {LONG}", torch_long.once, f"torch, {LENGTH}"),

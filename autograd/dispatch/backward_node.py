@@ -160,11 +160,9 @@ def node_of(
     return node
 
 
-def node_of_two(op: Op, first: Tensor, second: Any, datas: tuple[Any, Any], result: Tensor) -> OpNode:
+def node_of_two(op: Op, first: Tensor, second: Any, data: Any, other: Any, out: Any, result: Tensor) -> OpNode:
     """Return what `node_of` returns for two operands, a tensor and a tensor or number, and one output that needs a
     node: the same without lists and loops."""
-    data, other = datas
-    out = result._data
     shape, dtype = out.shape, out.dtype
     metas: Any = None
     edge: Any
@@ -200,7 +198,7 @@ def node_of_two(op: Op, first: Tensor, second: Any, datas: tuple[Any, Any], resu
         second_edge = NO_EDGE
         second_meta = meta if meta[1] is other.dtype and meta[0] == other.shape else (other.shape, other.dtype)
         wants = _FIRST
-    rule = op.sole_rule or op.derivative(kind_of(datas), compute_dtype(datas))
+    rule = op.sole_rule or op.derivative(kind_of((data, other)), compute_dtype((data, other)))
     node = _new(OpNode)
     node.op = op
     node.rule = rule
@@ -218,5 +216,5 @@ def node_of_two(op: Op, first: Tensor, second: Any, datas: tuple[Any, Any], resu
     elif rule.crossed:
         keep_crossed(node, first, second, data, other)
     else:
-        keep_residuals(node, rule.saves, rule.gates, (first, second), datas, (result,))
+        keep_residuals(node, rule.saves, rule.gates, (first, second), (data, other), (result,))
     return node

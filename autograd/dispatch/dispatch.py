@@ -134,7 +134,7 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
     result._requires_grad = needed
     if needed:
         result.output_nr = 0
-        result._grad_fn = node_of_two(op, operand, other, (data, other_data), result)
+        result._grad_fn = node_of_two(op, operand, other, data, other_data, out, result)
     return result
 
 

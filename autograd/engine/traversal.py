@@ -234,6 +234,8 @@ class BackwardPass:
                             slots[edge[1]] = results[position]
                         elif type(held) is _Terms:
                             held.append(results[position])
+                        elif on_arrays and not left and type(held) is _ARRAY and held.ndim:  # the last of two
+                            slots[edge[1]] = self._add(held, results[position])
                         else:
                             slots[edge[1]] = _Terms((held, results[position]))
                     waiting[below] = left
@@ -345,17 +347,17 @@ class BackwardPass:
 
     def _sum(self, terms: _Terms) -> Any:
         """Return the sum of contributions (H19)."""
-        if len(terms) == 2:
-            left, right = terms
-            if type(left) is _ARRAY and type(right) is _ARRAY and left.ndim:
-                return _plus(left, right)
-            return self._add(left, right)
-        for term in terms:
-            if type(term) is not _ARRAY or not term.ndim:  # of two without dimension NumPy makes a scalar
-                return balanced_sum(terms, self._add)
-        return _sum_of_arrays(terms)
+        if len(terms) > 2 and self.recorder is None:
+            for term in terms:
+                if type(term) is not _ARRAY or not term.ndim:  # of two without dimension NumPy makes a scalar
+                    break
+            else:
+                return _sum_of_arrays(terms)
+        return balanced_sum(terms, self._add)
 
     def _add(self, left: Any, right: Any) -> Any:
+        if type(left) is _ARRAY and type(right) is _ARRAY and left.ndim and self.recorder is None:
+            return _plus(left, right)
         if left is None:
             return right
         if right is None:
