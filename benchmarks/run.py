@@ -27,6 +27,7 @@ from measure import Grid, Result, as_data, machine, table
 
 PARTS = (
     "ensemble",
+    "first_use",
     "smallest",
     "eager",
     "planning",

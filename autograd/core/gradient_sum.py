@@ -16,9 +16,9 @@ def balanced_sum(terms: list[Any], add: Any) -> Any:
         terms: the contributions, at least one; the list is consumed.
         add: the addition of two of them.
     """
-    while len(terms) > 1:
+    while len(terms) > 2:
         pairs = [add(terms[i], terms[i + 1]) for i in range(0, len(terms) - 1, 2)]
         if len(terms) % 2:
             pairs.append(terms[-1])
         terms = pairs
-    return terms[0]
+    return terms[0] if len(terms) == 1 else add(terms[0], terms[1])

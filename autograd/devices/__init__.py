@@ -8,9 +8,22 @@
 - *`space_of`*: the array namespace of an operand's device; kernels name no library.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .backends.backend import Backend, Memory
 from .backends.device import Device, device
 from .serving import backend_of, device_of, space_of
-from .simulated.simulated_device import StandIn, use_stand_in
+
+if TYPE_CHECKING:
+    from .simulated.simulated_device import StandIn, use_stand_in
 
 __all__ = ["Backend", "Device", "Memory", "StandIn", "backend_of", "device", "device_of", "space_of", "use_stand_in"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of the simulated devices, which are loaded where somebody asks for one."""
+    if name not in ("StandIn", "use_stand_in"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from .simulated import simulated_device
+
+    return getattr(simulated_device, name)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from .backends.cpu import CPU as CPU
 from .backends.device import Device
 from .backends.device_memory import describe_shapes, with_memory_retry
 from .backends.serving_backends import ABSENT, HOST, ServingBackends, serve as serve
-from .simulated.simulated_device import StandIn
+
+if TYPE_CHECKING:
+    from .simulated.simulated_device import StandIn
 
 STAND_IN = "RAYGRAD_STAND_IN"
 """The environment variable that enables simulated devices: their number, as "2"."""
@@ -46,12 +48,13 @@ def is_simulated() -> bool:
     """Tell whether simulated devices serve "cuda" here, without looking for a GPU."""
     if ServingBackends.cuda is None:
         return bool(os.environ.get(STAND_IN))
-    return isinstance(ServingBackends.cuda, StandIn)
+    return ServingBackends.cuda.simulated
 
 
 def simulated_memory() -> int | None:
     """Return how many bytes the arrays of each simulated device may hold here, None for no limit."""
-    return ServingBackends.cuda.limit_of(0) if isinstance(ServingBackends.cuda, StandIn) else None
+    cuda = ServingBackends.cuda
+    return cast("StandIn", cuda).limit_of(0) if cuda is not None and cuda.simulated else None
 
 
 def backend_for_kind(kind: str, asked: Device | None = None) -> Backend:
@@ -100,6 +103,8 @@ def _found(device: Device) -> Backend:
     if asked:
         if not asked.isdecimal() or not int(asked):
             raise DeviceError(f"{STAND_IN} is the number of simulated devices, as 2; got {asked!r}")
+        from .simulated.simulated_device import StandIn
+
         return StandIn(int(asked))
     from .backends.cuda import Cuda
 

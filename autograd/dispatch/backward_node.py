@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.graph_collections import NODES, graph_grew
 from ..core.modes import state
 from ..core.recorder import Pending
 from ..devices.serving import CPU, is_device_array
@@ -25,7 +26,7 @@ from ..storage.stride_geometry import reshapes_to_view
 from ..storage.view import record_view
 from ..tensor.tensor import Tensor
 from .device_dispatch import compute_dtype, kind_of
-from .save_residuals import keep_residuals
+from .save_residuals import keep_crossed, keep_residuals
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _new: Any = object.__new__
@@ -78,6 +79,7 @@ def attach_node(
 
 
 _WANTED = (True,)
+_BOTH, _FIRST, _SECOND = (True, True), (True, False), (False, True)
 
 
 def node_of(
@@ -147,9 +149,72 @@ def node_of(
     node.needs_input_grad = wants
     node.inputs = inputs
     node._metas = metas
-    node._sequence = next_sequence()
+    node._hooked = False
+    node._sequence = number = next_sequence()
+    if not number & NODES:
+        graph_grew()
     if rule is None:
         node.saved_tensors = node.versions = ()
     else:
         keep_residuals(node, rule.saves, rule.gates, operands, datas, results)
+    return node
+
+
+def node_of_two(op: Op, first: Tensor, second: Any, data: Any, other: Any, out: Any, result: Tensor) -> OpNode:
+    """Return what `node_of` returns for two operands, a tensor and a tensor or number, and one output that needs a
+    node: the same without lists and loops."""
+    shape, dtype = out.shape, out.dtype
+    metas: Any = None
+    edge: Any
+    meta: Any
+    second_edge: Any
+    second_meta: Any
+    if first._requires_grad:
+        producer: Any = first._grad_fn
+        edge = first.edge() if producer is None else (producer, first.output_nr)
+        known = edge[0]._metas  # who made it knows what it is: that is shared
+        meta = known[edge[1]]
+        if meta[0] != data.shape:  # it was assigned to `.data` since
+            meta = (data.shape, data.dtype)
+        elif meta[1] is dtype and meta[0] == shape and len(known) == 1:
+            metas = known
+        wants = _BOTH
+    else:
+        edge, meta = NO_EDGE, (data.shape, data.dtype)
+        wants = _SECOND
+    if type(second) is not Tensor:
+        second_edge = second_meta = None
+        wants = _FIRST
+    elif second._requires_grad:
+        producer = second._grad_fn
+        second_edge = second.edge() if producer is None else (producer, second.output_nr)
+        known = second_edge[0]._metas
+        second_meta = known[second_edge[1]]
+        if second_meta[0] != other.shape:
+            second_meta = (other.shape, other.dtype)
+        elif metas is None and second_meta[1] is dtype and second_meta[0] == shape and len(known) == 1:
+            metas = known
+    else:
+        second_edge = NO_EDGE
+        second_meta = meta if meta[1] is other.dtype and meta[0] == other.shape else (other.shape, other.dtype)
+        wants = _FIRST
+    rule = op.sole_rule or op.derivative(kind_of((data, other)), compute_dtype((data, other)))
+    node = _new(OpNode)
+    node.op = op
+    node.rule = rule
+    node.params = ()
+    node._edges = (edge, second_edge)
+    node.needs_input_grad = wants
+    node.inputs = (meta, second_meta)
+    node._metas = metas or ((shape, dtype),)
+    node._hooked = False
+    node._sequence = number = next_sequence()
+    if not number & NODES:
+        graph_grew()
+    if rule is None or not rule.saves:
+        node.saved_tensors = node.versions = ()
+    elif rule.crossed:
+        keep_crossed(node, first, second, data, other)
+    else:
+        keep_residuals(node, rule.saves, rule.gates, (first, second), (data, other), (result,))
     return node

@@ -21,7 +21,7 @@ from ..registry.registry import Op, get_op
 from ..storage.view import LostData
 from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
-from .backward_node import attach_node, node_of, share_memory
+from .backward_node import attach_node, node_of, node_of_two, share_memory
 from .device_dispatch import compute_dtype, kind_of, on_one_device, run
 from .operand_conversion import note_conversion, promote_operands
 from .operand_errors import MISUSE, explained, misfit_of
@@ -124,11 +124,17 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
     if needed and here.grad:
         if other is _ABSENT:
             return _made(here, op, (operand,), (), (data,), out, True)
-        return _made(here, op, (operand, other), (), (data, other_data), out, True)
+        dtype = out.dtype
+        needed = dtype is _FLOAT64 or dtype.kind in "fc"
+    else:
+        needed = False
     result = _new(Tensor)
     result._data = out
     result._counter = None
-    result._requires_grad = False
+    result._requires_grad = needed
+    if needed:
+        result.output_nr = 0
+        result._grad_fn = node_of_two(op, operand, other, data, other_data, out, result)
     return result
 
 

@@ -7,6 +7,7 @@ replay draws anew; under vmap a level's randomness decides whether examples diff
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -29,9 +30,19 @@ DEFAULT_SEED = 0
 
 
 class _Random:
-    """The generator of the process."""
+    """The generator of the process, made when it is first used: loading `numpy.random` takes as long as a tenth of this
+    package."""
 
-    generator: np.random.Generator = np.random.Generator(np.random.Philox(DEFAULT_SEED))
+    made: np.random.Generator | None = None
+    lock = threading.Lock()
+
+    @classmethod
+    def generator(cls) -> np.random.Generator:
+        if cls.made is None:
+            with cls.lock:
+                if cls.made is None:
+                    cls.made = np.random.Generator(np.random.Philox(DEFAULT_SEED))
+        return cls.made
 
 
 def manual_seed(seed: int) -> None:
@@ -40,7 +51,7 @@ def manual_seed(seed: int) -> None:
 
 
 def _seed(seed: int) -> None:
-    _Random.generator = np.random.Generator(np.random.Philox(seed))
+    _Random.made = np.random.Generator(np.random.Philox(seed))
 
 
 def _doing(what: Callable[[], None]) -> None:
@@ -57,11 +68,11 @@ class GeneratorState:
         _doing(self._mark)
 
     def _mark(self) -> None:
-        self._generator = _Random.generator
+        self._generator = _Random.generator()
         self._was: Any = self._generator.bit_generator.state
 
     def _return(self) -> None:
-        _Random.generator = self._generator
+        _Random.made = self._generator
         self._generator.bit_generator.state = self._was
 
     def back(self) -> None:
@@ -116,7 +127,7 @@ def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requ
     own = sizes_of(size)
 
     def drawn(leading: tuple[int, ...]) -> Any:
-        draw: Any = getattr(_Random.generator, distribution)
+        draw: Any = getattr(_Random.generator(), distribution)
         shape = leading + own
         if wanted.kind == "c":
             return ((draw(shape) + 1j * draw(shape)) * math.sqrt(0.5)).astype(wanted)
@@ -144,7 +155,7 @@ def randint(
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     shape = sizes_of((size,))
     return _random_leaf(
-        lambda leading: _Random.generator.integers(low, high, leading + shape).astype(wanted), requires_grad, device
+        lambda leading: _Random.generator().integers(low, high, leading + shape).astype(wanted), requires_grad, device
     )
 
 
@@ -166,7 +177,7 @@ def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
 
     def drawn(leading: tuple[int, ...]) -> Any:
         if not leading:
-            return _Random.generator.permutation(n).astype(wanted)
-        return _Random.generator.permuted(np.broadcast_to(np.arange(n), (*leading, n)), axis=-1).astype(wanted)
+            return _Random.generator().permutation(n).astype(wanted)
+        return _Random.generator().permuted(np.broadcast_to(np.arange(n), (*leading, n)), axis=-1).astype(wanted)
 
     return _random_leaf(drawn, False, device)

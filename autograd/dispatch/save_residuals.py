@@ -62,3 +62,35 @@ def keep_residuals(
             versions.append(None)
     node.saved_tensors = tuple(saved)
     node.versions = tuple(versions)
+
+
+def keep_crossed(node: OpNode, first: Tensor, second: Any, data: Any, other: Any) -> None:
+    """Save of two operands each where the gradient of the other one is wanted: what `keep_residuals` does for a rule
+    that is `crossed`, of arrays on the host.
+
+    Raises:
+        RuntimeError: a tensor of inference mode would be kept (MD-04).
+    """
+    for_first, for_second = node.needs_input_grad
+    version: Any = None
+    second_version: Any = None
+    if for_second:
+        counter = first._counter
+        if counter is None:
+            if first._inference is not None:
+                raise refuse_saving()
+            counter = first._counter = [0, 0]
+        version = (counter, counter[0])
+    else:
+        data = None
+    if not for_first:
+        other = None
+    elif type(second) is Tensor:
+        counter = second._counter
+        if counter is None:
+            if second._inference is not None:
+                raise refuse_saving()
+            counter = second._counter = [0, 0]
+        second_version = (counter, counter[0])
+    node.saved_tensors = (data, other)
+    node.versions = (version, second_version)

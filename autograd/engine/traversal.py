@@ -38,6 +38,8 @@ from .hook_calls import call_hook, read_only
 class _Terms(list[Any]):
     """Contributions to one output of a node, until they are summed."""
 
+    __slots__ = ()
+
 
 _NOTHING: Any = object()
 """Marks a slot without contributions; None is an undefined gradient."""
@@ -50,7 +52,15 @@ _NESTED_PER_THREAD = 40
 frames, and a level takes six in addition to the user's (EN-23)."""
 
 
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+
 _plus = quiet(np.add)
+
+
+@quiet
+def _sum_of_arrays(terms: list[Any]) -> Any:
+    return balanced_sum(terms, np.add)
+
 
 _numbers = itertools.count()
 
@@ -190,16 +200,16 @@ class BackwardPass:
                 results = None
             else:
                 if len(grads) > 1:
-                    _sum_up(grads, self._add)
+                    _sum_up(grads, self._sum)
                 elif type(grads[0]) is _Terms:
-                    grads[0] = balanced_sum(grads[0], self._add)
+                    grads[0] = self._sum(grads[0])
                 if on_arrays:
                     results = node._run_on_arrays(grads)
                 elif on_tensors or recorder is None:
                     results = node._run(grads, on_tensors, recorder)
                 else:
                     results = node._run_recorded(grads, recorder)
-                if node._post_hooks is not None:  # registered by the backward itself
+                if node._hooked and node._post_hooks is not None:  # registered by the backward itself
                     results = self._after(node, results, ())
                 if not retain:
                     node._release()
@@ -220,10 +230,14 @@ class BackwardPass:
                                 position += 1
                                 continue
                             buffers[below] = slots
-                        elif slots[edge[1]] is _NOTHING:
+                        elif (held := slots[edge[1]]) is _NOTHING:
                             slots[edge[1]] = results[position]
+                        elif type(held) is _Terms:
+                            held.append(results[position])
+                        elif on_arrays and not left and type(held) is _ARRAY and held.ndim:  # the last of two
+                            slots[edge[1]] = self._add(held, results[position])
                         else:
-                            self._deliver(below, edge[1], results[position])
+                            slots[edge[1]] = _Terms((held, results[position]))
                     waiting[below] = left
                     if not left:
                         if following is None and not ready:
@@ -271,7 +285,7 @@ class BackwardPass:
             execute or node is self._root or any((node, number) in self._wanted for number in range(len(grads)))
         ):
             return None
-        _sum_up(grads, self._add)
+        _sum_up(grads, self._sum)
         if node in self._outer_nodes:
             self.captured.update({(node, number): value for number, value in enumerate(grads)})
             return _OUTER_GRAPH
@@ -331,7 +345,19 @@ class BackwardPass:
             node._needed = outer
         return [result if need else None for result, need in zip(results, needed, strict=True)]
 
+    def _sum(self, terms: _Terms) -> Any:
+        """Return the sum of contributions (H19)."""
+        if len(terms) > 2 and self.recorder is None:
+            for term in terms:
+                if type(term) is not _ARRAY or not term.ndim:  # of two without dimension NumPy makes a scalar
+                    break
+            else:
+                return _sum_of_arrays(terms)
+        return balanced_sum(terms, self._add)
+
     def _add(self, left: Any, right: Any) -> Any:
+        if type(left) is _ARRAY and type(right) is _ARRAY and left.ndim and self.recorder is None:
+            return _plus(left, right)
         if left is None:
             return right
         if right is None:
@@ -378,14 +404,14 @@ class BackwardPass:
         ]
 
 
-def _sum_up(grads: list[Any], add: Any) -> None:
+def _sum_up(grads: list[Any], sum_of: Callable[[_Terms], Any]) -> None:
     """Replace the contributions to each output by their sum, or by None if there are none."""
     number = 0
     for value in grads:
         if value is _NOTHING:
             grads[number] = None
         elif type(value) is _Terms:
-            grads[number] = balanced_sum(value, add)
+            grads[number] = sum_of(value)
         number += 1
 
 

@@ -185,10 +185,14 @@ class FunctionNode(FunctionMembers, Node):
         """
         kept = self._kept
         if kept is not None:
+            position = 0
             for tensor in kept:
                 counter = tensor._counter
-                if (counter is not None and counter[0]) or (tensor.grad_fn is None and not tensor._requires_grad):
-                    break  # it was changed in place, or perhaps detached
+                if counter is not None and counter[0]:
+                    break  # it was changed in place
+                if not tensor._requires_grad and self._lost_history(tensor, position):
+                    break  # it was detached
+                position += 1
             else:
                 return kept
         slots = self._saved
@@ -237,9 +241,12 @@ class FunctionNode(FunctionMembers, Node):
 
     def _was_detached(self, slot: SavedSlot) -> bool:
         """Tell whether a saved input lost its history by an in-place detach (CX-32)."""
-        if slot.value.grad_fn is not None or slot.value._requires_grad:
+        return self._lost_history(slot.value, slot.position)
+
+    def _lost_history(self, tensor: Tensor, position: int) -> bool:
+        if tensor._requires_grad or tensor.grad_fn is not None:
             return False
-        return leads_to_producer(self._edges[slot.position] if slot.position < len(self._edges) else None)
+        return leads_to_producer(self._edges[position] if position < len(self._edges) else None)
 
     def _detached_message(self, position: int) -> str:
         return (

@@ -18,6 +18,7 @@ from raygrad.errors import AutogradError
 
 from ..core.array_layout import is_dense_or_expanded
 from ..core.batched_data import innermost_vmap_level, without_closed_levels
+from ..core.graph_collections import NODES, graph_grew
 from ..core.modes import Modes, state
 from ..core.pytree import flatten
 from ..core.recorder import Pending
@@ -150,8 +151,10 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
             data, known = raw._data, node._inputs
             dtype = data.dtype
             meta = known[0]
-            fits = meta is not None and meta[1] is dtype and meta[0] == data.shape and len(known) == 1
-            node._metas = known if fits else ((data.shape, dtype),)
+            if meta is None or meta[1] is not dtype or meta[0] != data.shape:
+                node._metas = ((data.shape, dtype),)
+            else:
+                node._metas = known if len(known) == 1 else (meta,)
             if dtype is _FLOAT64 or dtype.kind in "fc":
                 raw._requires_grad = True
                 raw._grad_fn = node
@@ -280,6 +283,8 @@ def _forward(
             targets, metas = (edge,), edge[0]._metas
             if len(metas) != 1:
                 metas = (metas[edge[1]],)
+    elif len(args) == 2 and edges is None and (of_two := _of_two(args[0], args[1], recording)) is not None:
+        needs, targets, metas = of_two
     else:
         described = _described(cls, args, recording, edges, elsewhere, laid)
         if described is None:
@@ -291,7 +296,10 @@ def _forward(
     if recorded:
         node._edges = targets if edges is None else tuple(edges)
         node._inputs = metas
-        node._sequence = next_sequence()
+        node._hooked = False
+        node._sequence = number = next_sequence()
+        if not number & NODES:
+            graph_grew()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             name_as_generated(node)
     since, before = CLOCK[0], here.grad
@@ -318,6 +326,36 @@ def _forward(
         if here.saving:
             pack_function(node, current_hooks())
     return node, raw, args
+
+
+def _of_two(
+    first: Any, second: Any, recording: bool
+) -> tuple[tuple[bool, bool], tuple[Edge, Edge], tuple[Meta | None, Meta | None]] | None:
+    """Return of two tensors on the host, in C order, what `_described` returns; None for any other arguments."""
+    if type(first) is not Tensor or type(second) is not Tensor:
+        return None
+    data: Any = first._data
+    other: Any = second._data
+    if type(data) is not _ARRAY or type(other) is not _ARRAY:
+        return None
+    if not data.flags.c_contiguous or not other.flags.c_contiguous:
+        return None
+    producer: Any
+    edge: Any = NO_EDGE
+    second_edge: Any = NO_EDGE
+    if first._requires_grad and recording:
+        producer = first._grad_fn
+        edge = first.edge() if producer is None else (producer, first.output_nr)
+        meta = edge[0]._metas[edge[1]]
+    else:
+        meta = (data.shape, data.dtype)
+    if second._requires_grad and recording:
+        producer = second._grad_fn
+        second_edge = second.edge() if producer is None else (producer, second.output_nr)
+        second_meta = second_edge[0]._metas[second_edge[1]]
+    else:
+        second_meta = meta if meta[1] is other.dtype and meta[0] == other.shape else (other.shape, other.dtype)
+    return (first._requires_grad, second._requires_grad), (edge, second_edge), (meta, second_meta)
 
 
 def _described(

@@ -58,7 +58,31 @@ def backward_on_arrays(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any
             data: Any = result._data
             if type(data) is _ARRAY and data.shape == meta[0] and data.dtype is meta[1]:
                 return (data,)
+    elif type(result) is tuple and (fitting := _fitting(node, cast("tuple[Any, ...]", result))) is not None:
+        return fitting
     return [None if g is None else g._data for g in _checked(node, result, False)]
+
+
+def _fitting(node: FunctionNode, grads: tuple[Any, ...]) -> list[Any] | None:
+    """Return the gradients that a backward returned as arrays, if each is a tensor that fits its argument; else None:
+    then `_checked` says what is wrong, or makes them fit."""
+    inputs = node._inputs
+    if len(grads) != len(inputs) or node._input_places is not None:
+        return None
+    out: list[Any] = []
+    for grad, meta, edge in zip(grads, inputs, node._edges, strict=True):
+        if grad is None:
+            out.append(None)
+        elif type(grad) is not Tensor or meta is None or edge is None:
+            return None
+        elif edge[0] is None:
+            out.append(None)
+        else:
+            data: Any = grad._data
+            if type(data) is not _ARRAY or data.dtype is not meta[1] or data.shape != meta[0]:
+                return None
+            out.append(data)
+    return out
 
 
 def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:

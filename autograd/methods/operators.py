@@ -11,8 +11,10 @@ from typing import Any
 from raygrad.errors import DtypeError, MissingKernel
 
 from .. import ops
+from ..dispatch.dispatch import call_few
 from ..mutation.inplace import in_place, set_item
 from ..mutation.overlap import check_item
+from ..registry.registry import get_op
 from ..tensor.tensor import Tensor
 from .inplace_ops import InPlaceOps
 from .numpy_functions import NumpyFunctions
@@ -39,6 +41,26 @@ def _both_ways(name: str, function_name: str) -> tuple[Operator, Operator]:
     return _named(operator, f"__{name}__"), _named(mirror, f"__r{name}__")
 
 
+def _of_op(name: str) -> tuple[Operator, Operator]:
+    """Return what `_both_ways` returns for a function that passes its operands to the op of its name: the operators
+    apply that themselves."""
+    op = get_op(name)
+
+    def operator(self: Any, other: Any) -> Tensor:
+        try:
+            return call_few(op, self, other)
+        except DtypeError:
+            return NotImplemented
+
+    def mirror(self: Any, other: Any) -> Tensor:
+        try:
+            return call_few(op, other, self)
+        except DtypeError:
+            return NotImplemented
+
+    return _named(operator, f"__{name}__"), _named(mirror, f"__r{name}__")
+
+
 def _in_place(name: str, method: str) -> Operator:
     """Return the operator that assigns by a method in place."""
 
@@ -56,9 +78,9 @@ def _named(operator: Any, name: str) -> Operator:
 class Operators(InPlaceOps, NumpyFunctions):
     """Operators of tensors. For an operand that it does not take, an operator returns NotImplemented."""
 
-    __add__, __radd__ = _both_ways("add", "add")
-    __sub__, __rsub__ = _both_ways("sub", "sub")
-    __mul__, __rmul__ = _both_ways("mul", "mul")
+    __add__, __radd__ = _of_op("add")
+    __sub__, __rsub__ = _of_op("sub")
+    __mul__, __rmul__ = _of_op("mul")
     __truediv__, __rtruediv__ = _both_ways("truediv", "div")
     __floordiv__, __rfloordiv__ = _both_ways("floordiv", "floor_divide")
     __mod__, __rmod__ = _both_ways("mod", "remainder")

@@ -72,7 +72,7 @@ class AutogradConfig:
 class Derivative:
     """A registered `AutogradConfig`, resolved against the op's declaration."""
 
-    __slots__ = ("backward", "config", "gates", "key", "saves", "setup_context")
+    __slots__ = ("backward", "config", "crossed", "gates", "key", "saves", "setup_context")
 
     def __init__(self, config: AutogradConfig, op: Op) -> None:
         self.config = config
@@ -82,6 +82,8 @@ class Derivative:
         self.gates = _resolve_gates(config, op, self.saves)
         """Beside `saves`: the operand whose gradient needs it, None if any does; all None as (). Counted from the end,
         the operand beside which it is saved."""
+        self.crossed = self.saves == (0, 1) and self.gates == (1, 0)
+        """Of two operands, each is kept for the gradient of the other one."""
         self.key = (config.device, str(config.dtype))
 
 

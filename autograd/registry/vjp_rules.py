@@ -128,6 +128,29 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: RuleContext, grads: Sequence[Any])
                 return (result,)  # of one operand, and as it should be: nearly always
             given = (result,)
         elif kind is tuple and len(result) == count:
+            if count == 2:  # the same of two: most of what is not of one
+                first, second = result
+                meta, other = inputs
+                need, another = needs
+                if (
+                    type(first) is not _ARRAY
+                    or not need
+                    or meta is None
+                    or first.dtype is not meta[1]
+                    or first.shape != meta[0]
+                ):
+                    first = _as_operand(first, meta, need)
+                if second is first and other is meta and another:
+                    return first, first
+                if (
+                    type(second) is not _ARRAY
+                    or not another
+                    or other is None
+                    or second.dtype is not other[1]
+                    or second.shape != other[0]
+                ):
+                    second = _as_operand(second, other, another)
+                return first, second
             given = result
         else:
             given = by_operand(op, result, count)

@@ -21,7 +21,7 @@ LARGEST_CYCLE = 3
 LAZY: dict[tuple[str, str], str] = {
     # (module, what it imports inside of a function): the reason
     ("raygrad.autograd.devices.backends.cuda", "cupy"): "is optional",
-    ("raygrad.autograd.devices.serving", "raygrad.autograd.devices.backends.cuda"): "needs CuPy, which is optional",
+    ("raygrad.autograd.devices", "raygrad.autograd.devices"): "is loaded where a device of it is asked for",
     ("raygrad.autograd.methods.conversions", "asyncio"): "takes long to load, and who awaits a tensor has it",
     ("raygrad.client", "raygrad.workers.executors.ray"): "needs Ray, which is optional",
     ("raygrad.client", "raygrad.report"): "is loaded where a report is asked for",

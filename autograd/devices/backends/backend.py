@@ -41,9 +41,11 @@ class Backend(ABC):
         array: the type of its arrays.
         xp: its namespace, named as NumPy's: what it makes lies on the current device.
         exhausted: what its allocator raises when there is no memory left.
+        simulated: whether its devices are simulated.
     """
 
     kind: ClassVar[str]
+    simulated: ClassVar[bool] = False
     array: type[Any]
     xp: Any
     exhausted: type[Exception]

@@ -77,6 +77,7 @@ class StandIn(Backend):
     """
 
     kind: ClassVar[str] = "cuda"
+    simulated: ClassVar[bool] = True
     array = StandInArray
     exhausted = StandInMemoryError
 

@@ -67,7 +67,8 @@ def _no_gpu(array: Any) -> Any:
     raise BufferError(f"a simulated device cannot reach the memory of a GPU, where this {type(array).__name__} is")
 
 
-_DTYPES = frozenset(name for name in dir(np) if isinstance(getattr(np, name), type) and name in np.sctypeDict)
+_DTYPES = frozenset(name for name, value in vars(np).items() if isinstance(value, type) and name in np.sctypeDict)
+"""The scalar types. `dir(np)` would name submodules, too, which NumPy loads when they are read."""
 
 
 class _Ufunc:

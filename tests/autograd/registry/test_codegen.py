@@ -29,3 +29,28 @@ def test_it_has_the_signature_of_the_other_and_passes_everything_on() -> None:
 def test_the_body_has_the_arguments_as_a_tuple_and_a_dict() -> None:
     made = compile_wrapper(shown, "    return ({args}), {{{kwargs}}}\n", {}, "here")
     assert made(1, 2, 3, c=4) == ((1, 2, 3), {"c": 4, "d": 4})
+
+
+def test_a_signature_with_arguments_by_position_only_is_kept() -> None:
+    def by_position(a: int, b: int = 2, /, c: int = 3, *, d: int) -> tuple[int, ...]:
+        return a, b, c, d
+
+    made = compile_wrapper(by_position, "    return _function({plain})\n", {}, "here")
+    assert inspect.signature(made) == inspect.signature(by_position)
+    assert made(1, d=4) == (1, 2, 3, 4)
+    with pytest.raises(TypeError, match="positional-only"):
+        made(a=1, d=4)
+
+
+def test_functions_of_one_signature_keep_what_their_bodies_read() -> None:
+    def first(a: int) -> int:
+        return a
+
+    def second(a: int) -> int:
+        return -a
+
+    made = [
+        compile_wrapper(function, "    return _scale * _function({plain})\n", {"_scale": scale}, "here")
+        for function, scale in ((first, 10), (second, 100))
+    ]
+    assert [one(1) for one in made] == [10, -100]
