@@ -144,7 +144,7 @@ PAIRS: dict[str, tuple[Any, Any]] = {
         lambda: Copies.apply(LEAF, X),
         lambda: Copies.apply(LEAF, vector(3, 4, grad=True)),
     ),
-    "value of a keyword": (lambda: Copies.apply(X, scale=2.0), lambda: Copies.apply(X, scale=3.0)),
+    "value of a keyword": (lambda: Copies.apply(X, scale="2"), lambda: Copies.apply(X, scale="3")),
     "name of a keyword": (lambda: Copies.apply(X, scale=2.0), lambda: Copies.apply(X, shift=2.0)),
     "which argument an object holds": (lambda: Copies.apply(X, Y, [X]), lambda: Copies.apply(X, Y, [Y])),
     "shape of what an object holds": (lambda: Copies.apply(X, [Y]), lambda: Copies.apply(X, [vector(1)])),

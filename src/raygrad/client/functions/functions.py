@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
@@ -30,9 +30,11 @@ from ..recording.source_locations import user_site
 from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
 from .call_signature import CallSignature, any_on_device, context_of
 from .leaf_gradients import reachable_leaves
+from .numeric_arguments import NumericRun, exact_numbers, is_number
 from .observations import Observations
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
 from .outputs import fresh_outputs, wrap_outputs
+from .presumed_signature import PresumedSignature
 from .recorded_function_node import RecordedFunction
 from .saved_policy import (
     RECOMPUTE,
@@ -65,36 +67,29 @@ class FunctionRecorder:
     def apply(self, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
         with self.log.lock:
-            one = _FunctionCallInProgress(self, cls, args, named)
+            one = FunctionCallInProgress(self, cls, args, named)
             if one.embedded or one.shipped.captured:
                 one.read_captured()
-            one.where = where = tuple(one.key)
-            signature = self.observed.signatures.get(where)
+            one.close_key()
+            where = one.where
+            signature = one.known_signature()
             if one.related > 1 and may_change(cls, signature) and one.reads_aliased():
-                signature = self.observed.signatures.get(one.where)
-            call_signature: CallSignature | None = self.call_signatures.get(one.where)
+                signature = one.known_signature()
+            run = one.presumed
+            call_signature: CallSignature | None = self.call_signatures.get(one.where if run is None else run.where)
             if call_signature is None or not call_signature.serves(one.cls, signature):
                 call_signature = one.predicted(signature)
             if call_signature is None:
                 call_signature, record, values = one.run_first(alone=where)
             else:
-                signature = call_signature.signature
-                call = call_signature.call._replace(silent=True) if state.here.replaying else call_signature.call
-                record = NodeRecord(self.log, call, one.sources, call_signature.outputs, user_site())
-                record.pinned = call_signature.pinned
-                record.effects = call_signature.effects
-                record.kind = call_signature.kind if call is call_signature.call else 0
-                if signature.expected is None:
-                    record.learn = PendingObservation(one.where, signature)
-                self.log.add(record)
-                values = [record.output(i) for i in range(1, len(call_signature.outputs))]
+                record, values = one.recorded(call_signature)
             result = one.returned(record, call_signature, values)
             if self.execution.sync:
                 self.execution.wait_for_everything()
             return result
 
 
-class _FunctionCallInProgress:
+class FunctionCallInProgress:
     """One application under way: what it is given, as a graph has it, and what its outputs become."""
 
     __slots__ = (
@@ -105,12 +100,15 @@ class _FunctionCallInProgress:
         "embedded",
         "flags",
         "fn",
+        "general",
         "inputs",
         "key",
         "leaves",
         "named",
+        "numbers",
         "objects",
-        "policy",
+        "places",
+        "presumed",
         "reachable",
         "read",
         "recorder",
@@ -154,7 +152,15 @@ class _FunctionCallInProgress:
         self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
         """What applications that are alike have in common."""
         self.where: tuple[Any, ...] = ()
-        """That, once it is complete."""
+        """That, once it is complete, with the values of numbers."""
+        self.general: tuple[Any, ...] = ()
+        """That without these values."""
+        self.numbers: list[Any] = []
+        """The arguments that are numbers."""
+        self.places: list[int | str] = []
+        """Where these are: positions, and names of keyword-only ones."""
+        self.presumed: NumericRun | None = None
+        """The run with other numbers whose signature is presumed."""
         self._read_arguments()
 
     def _read_arguments(self) -> None:
@@ -175,27 +181,61 @@ class _FunctionCallInProgress:
                         break
                 inputs.append(pending)
             else:
-                constant, identity = snapshot(arg, self.cls, len(flags))
-                if constant.inside:
-                    self.embedded.append(constant)
-                    self.objects.append(arg)
                 flag = -1
-                key.append(identity)
-                sources.append(constant)
+                key.append(self._identity(arg, len(flags), sources))
                 inputs.append(None)
             flags.append(flag)
             key.append(flag)
         for name, value in self.named.items():  # keyword-only ones are constants (FN-05)
-            constant, identity = snapshot(value, self.cls, name)
-            if constant.inside:
-                self.embedded.append(constant)
-                self.objects.append(value)
-            key.append((name, identity))
-            sources.append(constant)
+            key.append((name, self._identity(value, name, sources)))
         self.sources, self.inputs, self.read, self.flags = sources, inputs, inputs, flags
         self.related = 0  # counts from two on
         if len(self.args) > 1:
             self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
+
+    def _identity(self, arg: Any, place: int | str, sources: list[Any]) -> Any:
+        """Return what of an argument that is no tensor belongs to the key: of a number its type."""
+        if is_number(arg):
+            self.numbers.append(arg)
+            self.places.append(place)
+            sources.append(Constant(arg))
+            return cast("type[Any]", type(arg))
+        constant, identity = snapshot(arg, self.cls, place)
+        if constant.inside:
+            self.embedded.append(constant)
+            self.objects.append(arg)
+        sources.append(constant)
+        return identity
+
+    def close_key(self) -> None:
+        """Complete the key."""
+        self.general = self.where = tuple(self.key)
+        if self.numbers:
+            self.where = (*self.general, exact_numbers(self.numbers))
+
+    def known_signature(self) -> FunctionSignature | None:
+        """Return what runs have shown of such calls, or, of calls with other numbers, what is presumed of this one."""
+        observed = self.recorder.observed
+        signature = observed.signatures.get(self.where)
+        self.presumed = None
+        if signature is not None or not self.numbers:
+            return signature
+        others = observed.numbers.get(self.general)
+        run = None if others is None else others.presumed(self.numbers)
+        if run is None or (self.declares and not self._declares(run.signature)):
+            return None
+        self.presumed = run
+        return run.signature
+
+    @property
+    def declares(self) -> bool:
+        """Whether the Function says by an `infer` what it returns."""
+        return self.cls is self.written and hasattr(self.cls, "infer")
+
+    def _declares(self, signature: FunctionSignature) -> bool:
+        """Tell whether the outputs are those that the Function's `infer` says."""
+        said = declared_signature(self.recorder.log.specs, self.cls, self.args)
+        return said is not None and said.declares(signature)
 
     def read_captured(self) -> None:
         """Find the captured inputs: what the code captured, and the tensors in objects."""
@@ -223,7 +263,7 @@ class _FunctionCallInProgress:
             return False
         inputs = self.recorder.inputs
         self.shared, self.read = shared, list(self.inputs)
-        self.where = (*self.where, shared.where)
+        self.where, self.general = (*self.where, shared.where), (*self.general, shared.where)
         for position, owner in shared.owners.items():
             value = self.read[position] = inputs.leaf(owner)
             self.sources[position] = inputs.source(value)
@@ -234,21 +274,48 @@ class _FunctionCallInProgress:
         recorder, written = self.recorder, self.written
         if any_on_device(self.inputs):
             check_kinds(written, [value.device for value in self.inputs if value is not None])
-        self.policy = policy_of(written, recorder.execution.saved_policy) if self.recording else STORE
-        if self.policy == RECOMPUTE and self.cls is not written:
-            self.policy = STORE  # what hooks pack is where they have it, and they run once
-        if signature is None and self.cls is written and hasattr(self.cls, "infer"):
+        if signature is None and self.declares:
             signature = declared_signature(recorder.log.specs, self.cls, self.args)
         if signature is None:
             return None
         call_signature = self._call_signature(signature)
-        if recorder.observed.signatures.get(self.where) is signature:
-            recorder.call_signatures[self.where] = call_signature
+        where = self.where if self.presumed is None else self.presumed.where
+        if recorder.observed.signatures.get(where) is signature:
+            recorder.call_signatures[where] = call_signature
         return call_signature
 
     def _call_signature(self, signature: FunctionSignature) -> CallSignature:
-        kind = next(self.recorder.log.kinds)
-        return CallSignature(self.cls, signature, self._call(), self.where, self.policy, self.inputs, kind)
+        recorder = self.recorder
+        policy = policy_of(self.written, recorder.execution.saved_policy) if self.recording else STORE
+        if policy == RECOMPUTE and self.cls is not self.written:
+            policy = STORE  # what hooks pack is where they have it, and they run once
+        kinds = recorder.log.kinds
+        return CallSignature(self.cls, signature, self._call(), self.where, policy, self.inputs, kinds)
+
+    def recorded(self, call_signature: CallSignature) -> tuple[NodeRecord, list[Any]]:
+        """Record the call by what is known or presumed of it; return its record and its outputs."""
+        log, signature = self.recorder.log, call_signature.signature
+        call = call_signature.call._replace(silent=True) if state.here.replaying else call_signature.call
+        record = NodeRecord(log, call, self.sources, call_signature.outputs, user_site())
+        record.pinned = call_signature.pinned
+        record.effects = call_signature.effects
+        record.kind = call_signature.kind if call is call_signature.call else 0
+        count = len(call_signature.outputs)
+        if self.presumed is not None:
+            record.learn = PresumedSignature(self, self.presumed, record, call_signature)
+            log.add(record)
+            return record, [record.presumed_output(i) for i in range(1, count)]
+        if signature.expected is None:
+            record.learn = PendingObservation(self.where, signature)
+            record.learn.general, record.learn.numbers = self.general, self.numbers
+        log.add(record)
+        return record, [record.output(i) for i in range(1, count)]
+
+    def is_plain(self) -> bool:
+        """Tell whether its outputs can take on another signature afterwards: not where more than they goes by it."""
+        here = state.here
+        special = here.inference or here.forward or here.replaying or self.recorder.log.trace is not None
+        return not special and self.shared is None and self.region is None
 
     def _call(self) -> FunctionCall:
         """Return forward as a node runs it, of which nothing is known yet."""
@@ -288,9 +355,8 @@ class _FunctionCallInProgress:
         waits, seconds = recorder.observed.first_runs.get(cls.__name__, (0, 0.0))
         recorder.observed.first_runs[cls.__name__] = (waits + 1, seconds + time.monotonic() - started)
         signature = signature_of_run(recorder.log.specs, learning.learned)
-        # objects are fetched at each apply: never remembered
-        if all(entry.dtype is not None or number in signature.fixed for number, entry in enumerate(signature.outputs)):
-            recorder.observed.signatures[self.where] = signature
+        if signature.is_lasting():
+            recorder.observed.enter(self.where, signature, self.general, self.numbers)
         record.outputs = (CONTEXT, *signature.outputs)
         values = [record.output(i + 1) for i in range(len(signature.outputs))]
         recorder.execution.hold(record)
@@ -305,6 +371,47 @@ class _FunctionCallInProgress:
         elif self.shared is None and self.related > 1 and may_change(self.written, signature):
             check_aliased(self.written, self.args)
         return call_signature, record, values
+
+    def replace_signature(
+        self,
+        record: NodeRecord,
+        signature: FunctionSignature,
+        results: Sequence[Tensor | None],
+        node: RecordedFunction | None,
+    ) -> bool:
+        """Let the outputs of a recorded call take on the signature that its run showed, which is another than was
+        presumed; tells whether they can.
+
+        Args:
+            record: the record of the call.
+            signature: what its run showed.
+            results: the tensors that it returned, None for those that are gone.
+            node: its node, if it has one.
+        """
+        recorder, inputs = self.recorder, self.recorder.inputs
+        for arg, value in zip(self.args, self.inputs, strict=True):
+            if value is not None and inputs.leaf(arg) is not value:
+                return False  # changed since: what the node saves of it is not what forward read
+        context = None if node is None or node._repetition is not None else node._context
+        flows = self.recording and True in signature.differentiable
+        if flows and context is None:
+            return False
+        values: list[Any] = [None if result is None else result._data for result in results]
+        if flows and any(values[j] is None for j in signature.saved_outputs or ()):
+            return False
+        call_signature = self._call_signature(signature)
+        stays = call_signature.bound or STAYS
+        call_signature.pinned = record.pinned
+        record.outputs = (context_of(signature, stays), *signature.outputs)
+        if context is not None:
+            context.spec = record.outputs[0]
+        if flows and node is not None:
+            made = vars(self._node(record, call_signature, context, values))
+            node.__dict__.update(made, _sequence=node._sequence)
+        wrap_outputs(
+            recorder, self.written, record, signature, self.args, self.inputs, values, node if flows else None, results
+        )
+        return True
 
     def returned(self, record: NodeRecord, call_signature: CallSignature, values: list[Any]) -> Any:
         """Return what apply returns, as pending tensors with a node that records their vjp."""
@@ -326,6 +433,8 @@ class _FunctionCallInProgress:
             result = fresh_outputs(signature, values, node)
         else:
             result = wrap_outputs(recorder, self.written, record, signature, self.args, self.inputs, values, node)
+        if record.learn is not None and record.learn.presumes:
+            record.learn.returned(result, node)
         if node is not None and self.shared is not None and may_change(self.written, signature):
             self.shared.save(recorder.inputs, node, self.args)
         if node is not None and region is not None and (again := region.applied(node)) is not None:
@@ -339,7 +448,7 @@ class _FunctionCallInProgress:
         signature, args, inputs = call_signature.signature, self.args, self.inputs
         residual_bit = self.recorder.log.residual_bit
         if not call_signature.members:
-            call_signature.members.update(self._members(call_signature, values))
+            call_signature.members.update(self._members(call_signature))
         saved_inputs: dict[int, Pending] = {}
         tensors: dict[int, Tensor] = {}
         versions: list[tuple[int, bool, list[int], int]] = []
@@ -397,7 +506,7 @@ class _FunctionCallInProgress:
             name_as_generated(node)
         return node
 
-    def _members(self, call_signature: CallSignature, values: list[Any]) -> dict[str, Any]:
+    def _members(self, call_signature: CallSignature) -> dict[str, Any]:
         """Return what the nodes of such applications have in common."""
         signature, args = call_signature.signature, self.args
         objects = [arg for arg in args if not isinstance(arg, Tensor)] if self.leaves else []
@@ -408,10 +517,7 @@ class _FunctionCallInProgress:
             "_inputs": tuple([(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]),
             "needs_input_grad": tuple([isinstance(a, Tensor) and a._requires_grad for a in args]),
             "_metas": tuple(
-                [
-                    (v.shape, v.dtype) if entry.dtype is not None else None
-                    for v, entry in zip(values, signature.outputs, strict=True)
-                ]
+                [None if entry.dtype is None else (entry.shape, entry.dtype) for entry in signature.outputs]
             ),
             "_shapes": call_signature.shapes,
             "_saves": signature.saves,

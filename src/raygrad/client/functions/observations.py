@@ -5,7 +5,10 @@ Filled in by the run listener as records of runs arrive; recording user Function
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from .numeric_arguments import NumericArguments, NumericRun
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.nodes import ObservedGradients
@@ -19,6 +22,8 @@ class Observations:
     def __init__(self) -> None:
         self.signatures: dict[Any, FunctionSignature] = {}
         """By key of a call, the signature of the Function (H3)."""
+        self.numbers: dict[Any, NumericArguments] = {}
+        """By key of a call without the values of its numbers, what runs with several of these have shown."""
         self.gradients: dict[Any, ObservedGradients] = {}
         """By key of a vjp, which gradients proved undefined, and which require grad (H5, H7)."""
         self.leaf_effects: dict[str, int] = {}
@@ -31,3 +36,19 @@ class Observations:
         """By user Function without an `infer`, how often and for how many seconds recording waited for a run (H3)."""
         self.client_hooks: dict[str, int] = {}
         """By hook that passes called in this process (`client=True`), how often (DR-06)."""
+
+    def enter(self, where: Any, signature: FunctionSignature, general: Any, numbers: Sequence[Any]) -> None:
+        """Enter what a run of a Function showed.
+
+        Args:
+            where: the key of the call.
+            signature: what it showed.
+            general: the key without the values of its numbers.
+            numbers: these values.
+        """
+        self.signatures[where] = signature
+        if numbers:
+            others = self.numbers.get(general)
+            if others is None:
+                others = self.numbers[general] = NumericArguments(numbers)
+            others.observe(NumericRun(tuple(numbers), signature, where))

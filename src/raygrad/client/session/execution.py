@@ -31,6 +31,7 @@ class SessionExecution:
         self.read = fetcher.read
         self.is_defined = fetcher.is_defined
         self.wait_for = fetcher.wait_for
+        self.wait_for_facts = fetcher.wait_for_facts
         self.wait_for_everything = waiter.wait_for_everything
 
     @property
