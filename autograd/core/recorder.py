@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -70,13 +70,6 @@ class AbstractNodeRecord:
         """Note that a backward node retains output `index` as a residual."""
         self.saved |= self.recorder.residual_bit << index
 
-    def show(self, value: Pending) -> None:
-        """Set `shape`, `dtype` and `spec` of one of its values, which had been made without them."""
-        raise AttributeError("this value has no facts")
-
-    def await_facts(self) -> None:
-        """Wait until the facts of its values are certain: a value is about to be read."""
-
 
 class RecordTemplate:
     """What a recorder keeps of an op over certain specs, so that recording it again costs a lookup.
@@ -90,15 +83,11 @@ class RecordTemplate:
     """The `SharedNodeFields` of the op's backward nodes; None before the first."""
 
 
-_FACTS: Final = frozenset(("shape", "dtype", "spec"))
-
-
 class Pending:
     """A value that a session has recorded and may not have computed yet.
 
     Python's reference count decides whether the value is needed: when the object dies, its record notes it.
-    `defined` is False for a gradient known to be undefined, and None if only a run can tell (H5). `shape`, `dtype` and
-    `spec` may be missing at first; the record sets them when one of them is looked at.
+    `defined` is False for a gradient known to be undefined, and None if only a run can tell (H5).
     """
 
     __slots__ = ("__weakref__", "assumed", "defined", "dtype", "index", "record", "shape", "spec")
@@ -120,12 +109,6 @@ class Pending:
         self.defined = defined
         self.assumed = False
         """Defined in every earlier run, though not known to be in this one: an optimiser relies on it and checks it."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _FACTS:
-            raise AttributeError(f"'Pending' object has no attribute '{name}'")
-        self.record.show(self)
-        return object.__getattribute__(self, name)
 
     def __del__(self) -> None:
         record = self.record
@@ -306,9 +289,3 @@ def resolve_gradient(value: Data) -> Data:
     if type(value) is Pending and value.defined is None and not value.record.recorder.is_defined(value):
         return None
     return value
-
-
-def await_facts(data: Data) -> None:
-    """Wait until shape and dtype of data are certain, since its value is about to be read."""
-    if type(data) is Pending:
-        data.record.await_facts()

@@ -17,7 +17,7 @@ from .. import ops
 from ..core import dtypes
 from ..core.batched_data import Batched, innermost_data, single_value_error, without_closed_levels
 from ..core.modes import state
-from ..core.recorder import Pending, await_facts
+from ..core.recorder import Pending
 from ..devices.serving import CPU, device_guard, device_of, is_on_device, ordinal_of, to_host, writable
 from ..dispatch.device_dispatch import copied
 from ..storage.view import LostData
@@ -83,7 +83,6 @@ class Conversions:
         self._shares_memory = True
         array = self._data
         if type(array) is not np.ndarray:
-            await_facts(array)
             if type(array) is Batched:
                 return self._beneath("numpy()").numpy(force=force)
             if is_on_device(array) and not force:
@@ -146,7 +145,6 @@ class Conversions:
         """
         if type(self._data) is Batched:
             return self._beneath("item").item()
-        await_facts(self._data)
         if self._data.size != 1:
             raise AutogradError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
         return self._on_host().read().item()
@@ -155,13 +153,11 @@ class Conversions:
         """Return the data as nested lists of Python numbers."""
         if type(self._data) is Batched:
             return self._beneath("item").tolist()
-        await_facts(self._data)
         return self._on_host().read().tolist()
 
     def __bool__(self) -> bool:
         if type(self._data) is Batched:
             return bool(self._beneath("branch"))
-        await_facts(self._data)
         if self._data.size != 1:
             raise AutogradError("Boolean value of Tensor with more than one value is ambiguous")
         return bool(self.item())
@@ -173,7 +169,6 @@ class Conversions:
         return int(self.item())
 
     def __index__(self) -> int:
-        await_facts(self._data)
         if self.dtype.kind not in "iub":
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
@@ -236,12 +231,10 @@ class Conversions:
 
     def __str__(self) -> str:
         if type(self._data) is Pending:
-            await_facts(self._data)
             return self._text(self._values(self._on_host().read()))
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        await_facts(self._data)
         if not self.shape and spec:
             return format(self.item(), spec)
         return format(str(self), spec)

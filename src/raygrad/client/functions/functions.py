@@ -30,11 +30,12 @@ from ..recording.source_locations import user_site
 from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
 from .call_signature import CallSignature, any_on_device, context_of
 from .leaf_gradients import reachable_leaves
-from .numeric_arguments import NumericRun, exact_numbers, is_number
+from .numeric_arguments import PLAIN_NUMBERS, NumericRun, exact_numbers, is_number
 from .observations import Observations
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
 from .outputs import fresh_outputs, wrap_outputs
 from .presumed_signature import PresumedSignature
+from .presumed_tensor import hidden_data
 from .recorded_function_node import RecordedFunction
 from .saved_policy import (
     RECOMPUTE,
@@ -70,11 +71,16 @@ class FunctionRecorder:
             one = FunctionCallInProgress(self, cls, args, named)
             if one.embedded or one.shipped.captured:
                 one.read_captured()
-            one.close_key()
-            where = one.where
-            signature = one.known_signature()
+            where = one.where = one.general = tuple(one.key)
+            if one.numbers:
+                where = one.where = (*where, exact_numbers(one.numbers))
+            signature = self.observed.signatures.get(where)
+            if signature is None and one.numbers:
+                signature = one.presumed_signature()
             if one.related > 1 and may_change(cls, signature) and one.reads_aliased():
-                signature = one.known_signature()
+                signature = self.observed.signatures.get(one.where)
+                if signature is None and one.numbers:
+                    signature = one.presumed_signature()
             run = one.presumed
             call_signature: CallSignature | None = self.call_signatures.get(one.where if run is None else run.where)
             if call_signature is None or not call_signature.serves(one.cls, signature):
@@ -82,7 +88,19 @@ class FunctionRecorder:
             if call_signature is None:
                 call_signature, record, values = one.run_first(alone=where)
             else:
-                record, values = one.recorded(call_signature)
+                signature = call_signature.signature
+                call = call_signature.call._replace(silent=True) if state.here.replaying else call_signature.call
+                record = NodeRecord(self.log, call, one.sources, call_signature.outputs, user_site())
+                record.pinned = call_signature.pinned
+                record.effects = call_signature.effects
+                record.kind = call_signature.kind if call is call_signature.call else 0
+                if run is not None:
+                    record.learn = PresumedSignature(one, run, record, call_signature)
+                elif signature.expected is None:
+                    record.learn = PendingObservation(one.where, signature)
+                    record.learn.general, record.learn.numbers = one.general, one.numbers
+                self.log.add(record)
+                values = [record.output(i) for i in range(1, len(call_signature.outputs))]
             result = one.returned(record, call_signature, values)
             if self.execution.sync:
                 self.execution.wait_for_everything()
@@ -155,9 +173,9 @@ class FunctionCallInProgress:
         """That, once it is complete, with the values of numbers."""
         self.general: tuple[Any, ...] = ()
         """That without these values."""
-        self.numbers: list[Any] = []
+        self.numbers: Sequence[Any] = ()
         """The arguments that are numbers."""
-        self.places: list[int | str] = []
+        self.places: Sequence[int | str] = ()
         """Where these are: positions, and names of keyword-only ones."""
         self.presumed: NumericRun | None = None
         """The run with other numbers whose signature is presumed."""
@@ -195,9 +213,8 @@ class FunctionCallInProgress:
 
     def _identity(self, arg: Any, place: int | str, sources: list[Any]) -> Any:
         """Return what of an argument that is no tensor belongs to the key: of a number its type."""
-        if is_number(arg):
-            self.numbers.append(arg)
-            self.places.append(place)
+        if type(arg) in PLAIN_NUMBERS or is_number(arg):
+            self.numbers, self.places = (*self.numbers, arg), (*self.places, place)
             sources.append(Constant(arg))
             return cast("type[Any]", type(arg))
         constant, identity = snapshot(arg, self.cls, place)
@@ -207,19 +224,10 @@ class FunctionCallInProgress:
         sources.append(constant)
         return identity
 
-    def close_key(self) -> None:
-        """Complete the key."""
-        self.general = self.where = tuple(self.key)
-        if self.numbers:
-            self.where = (*self.general, exact_numbers(self.numbers))
-
-    def known_signature(self) -> FunctionSignature | None:
-        """Return what runs have shown of such calls, or, of calls with other numbers, what is presumed of this one."""
+    def presumed_signature(self) -> FunctionSignature | None:
+        """Return what is presumed of this call by runs with other numbers; None if it has to run first."""
         observed = self.recorder.observed
-        signature = observed.signatures.get(self.where)
         self.presumed = None
-        if signature is not None or not self.numbers:
-            return signature
         others = observed.numbers.get(self.general)
         run = None if others is None else others.presumed(self.numbers)
         if run is None or (self.declares and not self._declares(run.signature)):
@@ -291,25 +299,6 @@ class FunctionCallInProgress:
             policy = STORE  # what hooks pack is where they have it, and they run once
         kinds = recorder.log.kinds
         return CallSignature(self.cls, signature, self._call(), self.where, policy, self.inputs, kinds)
-
-    def recorded(self, call_signature: CallSignature) -> tuple[NodeRecord, list[Any]]:
-        """Record the call by what is known or presumed of it; return its record and its outputs."""
-        log, signature = self.recorder.log, call_signature.signature
-        call = call_signature.call._replace(silent=True) if state.here.replaying else call_signature.call
-        record = NodeRecord(log, call, self.sources, call_signature.outputs, user_site())
-        record.pinned = call_signature.pinned
-        record.effects = call_signature.effects
-        record.kind = call_signature.kind if call is call_signature.call else 0
-        count = len(call_signature.outputs)
-        if self.presumed is not None:
-            record.learn = PresumedSignature(self, self.presumed, record, call_signature)
-            log.add(record)
-            return record, [record.presumed_output(i) for i in range(1, count)]
-        if signature.expected is None:
-            record.learn = PendingObservation(self.where, signature)
-            record.learn.general, record.learn.numbers = self.general, self.numbers
-        log.add(record)
-        return record, [record.output(i) for i in range(1, count)]
 
     def is_plain(self) -> bool:
         """Tell whether its outputs can take on another signature afterwards: not where more than they goes by it."""
@@ -396,15 +385,17 @@ class FunctionCallInProgress:
         flows = self.recording and True in signature.differentiable
         if flows and context is None:
             return False
-        values: list[Any] = [None if result is None else result._data for result in results]
+        values: list[Any] = [None if result is None else hidden_data(result) for result in results]
         if flows and any(values[j] is None for j in signature.saved_outputs or ()):
             return False
         call_signature = self._call_signature(signature)
         stays = call_signature.bound or STAYS
         call_signature.pinned = record.pinned
         record.outputs = (context_of(signature, stays), *signature.outputs)
-        if context is not None:
-            context.spec = record.outputs[0]
+        for value in (context, *values):
+            if value is not None:
+                entry: Any = record.outputs[value.index]
+                value.shape, value.dtype, value.spec = entry.shape, entry.dtype, entry
         if flows and node is not None:
             made = vars(self._node(record, call_signature, context, values))
             node.__dict__.update(made, _sequence=node._sequence)
@@ -433,7 +424,7 @@ class FunctionCallInProgress:
             result = fresh_outputs(signature, values, node)
         else:
             result = wrap_outputs(recorder, self.written, record, signature, self.args, self.inputs, values, node)
-        if record.learn is not None and record.learn.presumes:
+        if self.presumed is not None:
             record.learn.returned(result, node)
         if node is not None and self.shared is not None and may_change(self.written, signature):
             self.shared.save(recorder.inputs, node, self.args)

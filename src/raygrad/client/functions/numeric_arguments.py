@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_RUNS: Final = 64
 """Runs with different numbers that are compared with a new one: a bound on time and memory."""
 
-_PLAIN: Final = frozenset((int, float, complex))
+PLAIN_NUMBERS: Final = frozenset((int, float, complex))
 _PLAIN_MARSHAL: Final = 2
 """The version that gives equal bytes for equal values, whoever else refers to them."""
 
@@ -30,7 +30,7 @@ _PLAIN_MARSHAL: Final = 2
 def is_number(value: Any) -> bool:
     """Tell whether an argument is a number: exactly of one of Python's types, or a scalar of NumPy. `True` is none, nor
     is a member of an `IntEnum`: these are options."""
-    return type(value) in _PLAIN or (isinstance(value, np.number) and not isinstance(value, np.timedelta64))
+    return type(value) in PLAIN_NUMBERS or (isinstance(value, np.number) and not isinstance(value, np.timedelta64))
 
 
 def exact_numbers(values: Sequence[Any]) -> bytes:

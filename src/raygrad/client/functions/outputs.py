@@ -120,6 +120,7 @@ def _as(made: Tensor, present: Sequence[Tensor | None], number: int) -> Tensor:
     tensor = present[number] if present else None
     if tensor is None:
         return made
+    tensor.__class__ = Tensor
     tensor.__dict__.clear()
     tensor.__dict__.update(made.__dict__)
     return tensor

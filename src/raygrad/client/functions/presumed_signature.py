@@ -19,6 +19,7 @@ from raygrad.workers.interpreter.functions import UNSAID
 from .call_signature import context_of
 from .numeric_arguments import NumericRun, argument_texts, differing_numbers
 from .observed_signature import PendingObservation
+from .presumed_tensor import PresumedTensor
 
 if TYPE_CHECKING:
     from ..recording.records import NodeRecord
@@ -60,7 +61,7 @@ class PresumedSignature(PendingObservation):
         self._applied, self._values, self._places = call.written, tuple(call.numbers), call.places
         self._run, self._call_signature = run, call_signature
         self._record = weakref.ref(record)
-        self.relied_on = not call.is_plain() or call_signature.placed
+        self.relied_on = not (call.is_plain() and call_signature.plain) or call_signature.placed
         """Somebody saw a presumed fact, or recorded something by it."""
         self._call: FunctionCallInProgress | None = call
         self._results: Sequence[weakref.ref[Tensor]] = ()
@@ -69,13 +70,13 @@ class PresumedSignature(PendingObservation):
     def returned(self, result: Any, node: RecordedFunction | None) -> None:
         """Take note of what the call returned, and of its node."""
         outputs: Sequence[Any] = cast("Sequence[Any]", result) if isinstance(result, tuple) else (result,)
-        if self._run.signature.fixed:  # which no run would check that nobody requests
-            self.rely()
         if self.relied_on:
-            self._call = None
-        else:
-            self._results = [weakref.ref(output) for output in outputs]
-            self._node = None if node is None else weakref.ref(node)
+            self.rely()
+            return
+        for output in outputs:
+            output.__class__ = PresumedTensor
+        self._results = [weakref.ref(output) for output in outputs]
+        self._node = None if node is None else weakref.ref(node)
 
     def rely(self) -> None:
         """Take note that something is built on the presumption: the call is run, and fails if that is wrong."""
@@ -144,13 +145,13 @@ class PresumedSignature(PendingObservation):
     def _take_on(self, call: FunctionCallInProgress, record: NodeRecord, found: FunctionSignature) -> bool:
         """Let the outputs of the call take on what its run showed; tells whether they can."""
         signature = self._run.signature
-        origins = {origin[:1] for origin in (*signature.origins, *found.origins)}
         if (
             len(found.outputs) != len(signature.outputs)
             or found.as_tuple != signature.as_tuple
-            or (DIRTY,) in origins
-            or found.twins != signature.twins
+            or any(origin[:1] == (DIRTY,) for origin in found.origins)
+            or max(found.twins, default=-1) >= 0
             or any(entry.dtype is None for entry in found.outputs)
+            or call.recorder.log.reads(record)
         ):
             return False
         node = None if self._node is None else self._node()

@@ -101,12 +101,9 @@ class InputRecorder:
             record: Any = data.record
             if record.recorder is not self.log.recorder:
                 return self.source(_read_before_close(data))
-            if type(record) is not NodeRecord:
-                return record.constant
-            if record.run < 0:
-                return record, data.index, None
-            record.rely()
-            return record, data.index, data
+            if type(record) is NodeRecord:
+                return record, data.index, data if record.run >= 0 else None
+            return record.constant
         if is_array(data):
             if data.flags.writeable and self.log.trace is None:
                 return self.snapshots.of(data)

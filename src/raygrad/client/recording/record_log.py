@@ -74,6 +74,11 @@ class RecordLog:
         record.pin = self.pin
         self.records.append(record)
 
+    def reads(self, made: NodeRecord) -> bool:
+        """Tell whether a record that is not submitted yet reads an output of another one."""
+        sources = [source for record in self.records for source in (*record.sources, record.near)]
+        return any(isinstance(source, tuple) and source[0] is made for source in sources)
+
     def can_wait(self) -> bool:
         """Tell whether the records may be submitted after replays of compiled functions: they are few and small, and
         only compute values that no variable holds. What a training loop does with losses is so."""

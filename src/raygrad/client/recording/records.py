@@ -242,26 +242,13 @@ class NodeRecord(AbstractNodeRecord):
         made.defined, made.assumed = defined, assumed
         return made
 
-    def presumed_output(self, index: int) -> Pending:
-        """Return the pending value of an output whose facts are not certain: looking at them calls `show`."""
-        self.live |= 1 << index
-        made = _new(Pending)
-        made.record, made.index, made.defined, made.assumed = self, index, True, False
-        return made
-
-    def show(self, value: Pending) -> None:
-        """Give one of its values the facts that somebody looks at, who relies on what is presumed."""
-        entry: Any = self.outputs[value.index]
-        value.shape, value.dtype, value.spec = entry.shape, entry.dtype, entry
-        self.rely()
-
     def rely(self) -> None:
         """Take note that something goes by what is presumed of its outputs."""
         if self.learn is not None and self.learn.presumes:
             self.learn.rely()
 
     def await_facts(self) -> None:
-        """Wait for the facts of its outputs, if they are presumed, since a value of it is about to be read."""
+        """Wait for the facts of its outputs, where they are presumed: a value of it is about to be read."""
         if self.learn is not None and self.learn.presumes and not self.learn.relied_on:
             self.recorder.execution.wait_for_facts(self)
 

@@ -66,6 +66,8 @@ def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord
                     maker: Any = source[0]
                     if maker.run < 0:
                         maker.needed = stamp
+                    elif maker.learn is not None:
+                        maker.rely()
     needed.reverse()
     return needed
 

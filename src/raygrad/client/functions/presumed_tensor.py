@@ -1,0 +1,59 @@
+"""Presumed tensors: outputs of a call whose facts no run has confirmed yet, until somebody relies on them.
+
+`presumed_signature` makes outputs such tensors, so that looking at other tensors costs nothing. Whoever looks at the
+data of one finds a plain tensor afterwards, and the call is told; methods that read the value wait for the facts first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from raygrad.autograd.core.recorder import Data, Pending
+from raygrad.autograd.tensor.tensor import Tensor
+
+
+class PresumedTensor(Tensor):
+    """An output with presumed facts. Its class becomes `Tensor` as soon as something goes by these."""
+
+    @property
+    def _data(self) -> Data:
+        _make_plain(self)
+        data = self.__dict__["_data"]
+        data.record.rely()
+        return data
+
+    @_data.setter
+    def _data(self, value: Data) -> None:
+        _make_plain(self)
+        self.__dict__["_data"] = value
+
+
+def _make_plain(tensor: Any) -> None:
+    tensor.__class__ = Tensor
+
+
+def hidden_data(tensor: Tensor) -> Pending:
+    """Return the data of a presumed tensor without looking at it."""
+    return tensor.__dict__["_data"]
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    """Return a method that waits for the facts, and then is that of a plain tensor."""
+
+    def method(self: PresumedTensor, *args: Any, **kwargs: Any) -> Any:
+        hidden_data(self).record.await_facts()  # type: ignore[attr-defined]
+        _make_plain(self)
+        return getattr(self, name)(*args, **kwargs)
+
+    return method
+
+
+_READING: Final = (
+    *("numpy", "item", "tolist", "read", "__array__", "__dlpack__", "__str__", "__format__"),
+    *("__bool__", "__float__", "__int__", "__index__", "__complex__", "__deepcopy__", "__reduce__"),
+)
+"""The methods of a tensor that wait for its value."""
+
+for _name in _READING:
+    setattr(PresumedTensor, _name, _reading(_name))
