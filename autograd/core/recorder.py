@@ -70,6 +70,12 @@ class AbstractNodeRecord:
         """Note that a backward node retains output `index` as a residual."""
         self.saved |= self.recorder.residual_bit << index
 
+    def rely(self) -> None:
+        """Take note that something goes by what is presumed of its values' shapes and dtypes."""
+
+    def await_facts(self) -> None:
+        """Wait for these, where they are presumed: a value of it is about to be read."""
+
 
 class RecordTemplate:
     """What a recorder keeps of an op over certain specs, so that recording it again costs a lookup.

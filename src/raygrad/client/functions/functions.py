@@ -20,6 +20,7 @@ from raygrad.autograd.functions.function import Function
 from raygrad.autograd.nodes.anomaly import note_origin as remember_origin
 from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
 from raygrad.autograd.storage.storage import has_views
+from raygrad.autograd.tensor.presumed_tensor import hidden_data
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import UNPLACED, FunctionCall
 from raygrad.proto.ir.specs import STAYS
@@ -35,7 +36,6 @@ from .observations import Observations
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
 from .outputs import fresh_outputs, wrap_outputs
 from .presumed_signature import PresumedSignature
-from .presumed_tensor import hidden_data
 from .recorded_function_node import RecordedFunction
 from .saved_policy import (
     RECOMPUTE,

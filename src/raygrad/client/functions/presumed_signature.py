@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from raygrad.autograd.tensor.presumed_tensor import PresumedTensor
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import GraphError
 from raygrad.proto.ir.signatures import DIRTY
@@ -19,7 +20,6 @@ from raygrad.workers.interpreter.functions import UNSAID
 from .call_signature import context_of
 from .numeric_arguments import NumericRun, argument_texts, differing_numbers
 from .observed_signature import PendingObservation
-from .presumed_tensor import PresumedTensor
 
 if TYPE_CHECKING:
     from ..recording.records import NodeRecord

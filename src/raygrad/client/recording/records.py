@@ -243,12 +243,12 @@ class NodeRecord(AbstractNodeRecord):
         return made
 
     def rely(self) -> None:
-        """Take note that something goes by what is presumed of its outputs."""
+        """See `AbstractNodeRecord.rely`."""
         if self.learn is not None and self.learn.presumes:
             self.learn.rely()
 
     def await_facts(self) -> None:
-        """Wait for the facts of its outputs, where they are presumed: a value of it is about to be read."""
+        """See `AbstractNodeRecord.await_facts`."""
         if self.learn is not None and self.learn.presumes and not self.learn.relied_on:
             self.recorder.execution.wait_for_facts(self)
 

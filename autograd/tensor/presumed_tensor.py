@@ -1,7 +1,7 @@
-"""Presumed tensors: outputs of a call whose facts no run has confirmed yet, until somebody relies on them.
+"""Presumed tensors: outputs of a Function in a session whose facts no run has confirmed yet (H3).
 
-`presumed_signature` makes outputs such tensors, so that looking at other tensors costs nothing. Whoever looks at the
-data of one finds a plain tensor afterwards, and the call is told; methods that read the value wait for the facts first.
+A session makes outputs such tensors, so that looking at other tensors costs nothing. Whoever looks at the data of one
+finds a plain tensor afterwards, and its record is told; methods that read the value wait for the facts first.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from raygrad.autograd.core.recorder import Data, Pending
-from raygrad.autograd.tensor.tensor import Tensor
+from ..core.recorder import Data, Pending
+from .tensor import Tensor
 
 
 class PresumedTensor(Tensor):
@@ -42,7 +42,7 @@ def _reading(name: str) -> Callable[..., Any]:
     """Return a method that waits for the facts, and then is that of a plain tensor."""
 
     def method(self: PresumedTensor, *args: Any, **kwargs: Any) -> Any:
-        hidden_data(self).record.await_facts()  # type: ignore[attr-defined]
+        hidden_data(self).record.await_facts()
         _make_plain(self)
         return getattr(self, name)(*args, **kwargs)
 
