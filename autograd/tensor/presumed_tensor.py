@@ -1,13 +1,16 @@
-"""Presumed tensors: outputs of a Function in a session whose facts no run has confirmed yet (H3).
+"""Presumed and deferred tensors: outputs of a Function in a session whose facts no run has confirmed, or shown (H3).
 
-A session makes outputs such tensors, so that looking at other tensors costs nothing. Whoever looks at the data of one
-finds a plain tensor afterwards, and its record is told; methods that read the value wait for the facts first.
+A session makes outputs such tensors, so that looking at other tensors costs nothing. Whoever looks at the data of a
+presumed one finds a plain tensor afterwards, and its record is told; methods that read its value wait for the facts
+first. Whoever looks at anything of a deferred one waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
+
+from raygrad.errors import SessionError
 
 from ..core.recorder import Data, Pending
 from .tensor import Tensor
@@ -33,9 +36,35 @@ def _make_plain(tensor: Any) -> None:
     tensor.__class__ = Tensor
 
 
+class DeferredTensor(Tensor):
+    """An output of which nothing is known. Its class becomes `Tensor` when its run has shown what it is."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return DeferredTensor
+        _await_run(self)
+        return getattr(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "__class__":
+            _await_run(self)
+        object.__setattr__(self, name, value)
+
+
+def _await_run(tensor: Tensor) -> None:
+    """Wait until the run has shown what a deferred tensor is.
+
+    Raises:
+        SessionError: the session is closed.
+    """
+    hidden_data(tensor).record.await_facts()
+    if type(tensor) is DeferredTensor:
+        raise SessionError("this value was dropped when its session was closed")
+
+
 def hidden_data(tensor: Tensor) -> Pending:
-    """Return the data of a presumed tensor without looking at it."""
-    return tensor.__dict__["_data"]
+    """Return the data of a presumed or deferred tensor without looking at it."""
+    return object.__getattribute__(tensor, "__dict__")["_data"]
 
 
 def _reading(name: str) -> Callable[..., Any]:

@@ -156,6 +156,8 @@ def test_applications_that_differ_in_one_thing_alone_are_known_apart(session: An
     one, other = PAIRS[component]
     for call, entries in ((one, 1), (one, 1), (other, 2), (one, 2), (other, 2)):
         call()
+        session.run()
+        session._waiter.wait_for_everything()
         assert len(session._observed.signatures) == entries
 
 

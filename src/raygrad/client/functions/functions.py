@@ -7,6 +7,7 @@ of runs. The node of a call is in `recorded_function_node`, its derivatives in `
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,19 +18,21 @@ from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.dispatch.device_dispatch import check_kinds
 from raygrad.autograd.functions.context import name_as_generated
 from raygrad.autograd.functions.function import Function
+from raygrad.autograd.functions.function_traits import may_mark
 from raygrad.autograd.nodes.anomaly import note_origin as remember_origin
 from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
 from raygrad.autograd.storage.storage import has_views
 from raygrad.autograd.tensor.presumed_tensor import hidden_data
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import UNPLACED, FunctionCall
-from raygrad.proto.ir.specs import STAYS
+from raygrad.proto.ir.specs import STAYS, UnknownSpec
 
 from ..recording.record_inputs import InputRecorder
 from ..recording.records import CONTEXT, Constant, NodeRecord, place_embedded, snapshot
 from ..recording.source_locations import user_site
 from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
 from .call_signature import CallSignature, any_on_device, context_of
+from .deferred_signature import DeferredSignature, deferred_like, outputs_of_backward, structure_key
 from .leaf_gradients import reachable_leaves
 from .numeric_arguments import PLAIN_NUMBERS, NumericRun, exact_numbers, is_number
 from .observations import Observations
@@ -85,7 +88,9 @@ class FunctionRecorder:
             call_signature: CallSignature | None = self.call_signatures.get(one.where if run is None else run.where)
             if call_signature is None or not call_signature.serves(one.cls, signature):
                 call_signature = one.predicted(signature)
-            if call_signature is None:
+            if call_signature is None and (structure := one.known_structure()) is not None:
+                call_signature, record, values = one.deferred(structure)
+            elif call_signature is None:
                 call_signature, record, values = one.run_first(alone=where)
             else:
                 signature = call_signature.signature
@@ -286,19 +291,28 @@ class FunctionCallInProgress:
             signature = declared_signature(recorder.log.specs, self.cls, self.args)
         if signature is None:
             return None
-        call_signature = self._call_signature(signature)
-        where = self.where if self.presumed is None else self.presumed.where
+        run = self.presumed
+        if run is None and self.numbers and (others := recorder.observed.numbers.get(self.general)) is not None:
+            run = others.run_with(self.numbers)
+        where = self.where if run is None else run.where
+        call_signature = recorder.call_signatures.get(where)
+        if call_signature is None or not call_signature.serves(self.cls, signature):
+            call_signature = self._call_signature(signature)
         if recorder.observed.signatures.get(where) is signature:
             recorder.call_signatures[where] = call_signature
+            if self.presumed is None:
+                recorder.call_signatures[self.where] = call_signature
         return call_signature
 
     def _call_signature(self, signature: FunctionSignature) -> CallSignature:
-        recorder = self.recorder
-        policy = policy_of(self.written, recorder.execution.saved_policy) if self.recording else STORE
-        if policy == RECOMPUTE and self.cls is not self.written:
-            policy = STORE  # what hooks pack is where they have it, and they run once
-        kinds = recorder.log.kinds
-        return CallSignature(self.cls, signature, self._call(), self.where, policy, self.inputs, kinds)
+        kinds = self.recorder.log.kinds
+        return CallSignature(self.cls, signature, self._call(), self.where, self._policy(), self.inputs, kinds)
+
+    def _policy(self) -> str:
+        """Return the policy for what the call saves."""
+        policy = policy_of(self.written, self.recorder.execution.saved_policy) if self.recording else STORE
+        # what hooks pack is where they have it, and they run once
+        return STORE if policy == RECOMPUTE and self.cls is not self.written else policy
 
     def is_plain(self) -> bool:
         """Tell whether its outputs can take on another signature afterwards: not where more than they goes by it."""
@@ -321,6 +335,38 @@ class FunctionCallInProgress:
             leaves=None if self.reachable is None else self.reachable.in_node,
             casting=self.casting,
         )
+
+    def known_structure(self) -> FunctionSignature | None:
+        """Return a signature of the Function that tells how many tensors a call with other specs or options returns;
+        None where that is not known, or where more than its outputs goes by the signature at once."""
+        recorder = self.recorder
+        structure = recorder.observed.structures.get(self.structure)
+        execution = recorder.execution
+        if structure is None or execution.sync or execution.limited or self.declares or not self.is_plain():
+            return None
+        here = state.here
+        if here.anomaly is not None or here.transforms or self.reachable is not None or any_on_device(self.inputs):
+            return None
+        if may_mark(self.written) or (self.recording and self._policy() == RECOMPUTE):
+            return None
+        certain = outputs_of_backward(self.written)
+        return structure if certain == len(structure.outputs) or (certain is None and not structure.as_tuple) else None
+
+    @property
+    def structure(self) -> Any:
+        """The key of what the number of its outputs depends on."""
+        return structure_key(self.written, self.general, self.numbers)
+
+    def deferred(self, structure: FunctionSignature) -> tuple[CallSignature, NodeRecord, list[Any]]:
+        """Record the call without knowing what it returns, but for the number of tensors."""
+        log = self.recorder.log
+        signature = deferred_like(structure, log.specs.entry(UnknownSpec()))
+        call_signature = self._call_signature(signature)
+        record = NodeRecord(log, call_signature.unchecked, self.sources, call_signature.outputs, user_site())
+        record.effects = record.pinned = True
+        record.learn = DeferredSignature(self, structure, self.structure)
+        log.add(record)
+        return call_signature, record, [record.output(i) for i in range(1, len(call_signature.outputs))]
 
     def run_first(self, alone: Any) -> tuple[CallSignature, NodeRecord, list[Any]]:
         """Run up to and including the Function, wait, and return what its run showed with its outputs. `alone` is the
@@ -345,7 +391,7 @@ class FunctionCallInProgress:
         recorder.observed.first_runs[cls.__name__] = (waits + 1, seconds + time.monotonic() - started)
         signature = signature_of_run(recorder.log.specs, learning.learned)
         if signature.is_lasting():
-            recorder.observed.enter(self.where, signature, self.general, self.numbers)
+            recorder.observed.enter(self.where, signature, self.general, self.numbers, self.structure)
         record.outputs = (CONTEXT, *signature.outputs)
         values = [record.output(i + 1) for i in range(len(signature.outputs))]
         recorder.execution.hold(record)
@@ -366,7 +412,7 @@ class FunctionCallInProgress:
         record: NodeRecord,
         signature: FunctionSignature,
         results: Sequence[Tensor | None],
-        node: RecordedFunction | None,
+        holder: weakref.ref[RecordedFunction] | None,
     ) -> bool:
         """Let the outputs of a recorded call take on the signature that its run showed, which is another than was
         presumed; tells whether they can.
@@ -375,34 +421,46 @@ class FunctionCallInProgress:
             record: the record of the call.
             signature: what its run showed.
             results: the tensors that it returned, None for those that are gone.
-            node: its node, if it has one.
+            holder: refers to its node, if it has one.
         """
-        recorder, inputs = self.recorder, self.recorder.inputs
-        for arg, value in zip(self.args, self.inputs, strict=True):
-            if value is not None and inputs.leaf(arg) is not value:
-                return False  # changed since: what the node saves of it is not what forward read
-        context = None if node is None or node._repetition is not None else node._context
-        flows = self.recording and True in signature.differentiable
-        if flows and context is None:
-            return False
-        values: list[Any] = [None if result is None else hidden_data(result) for result in results]
-        if flows and any(values[j] is None for j in signature.saved_outputs or ()):
-            return False
+        recorder = self.recorder
         call_signature = self._call_signature(signature)
-        stays = call_signature.bound or STAYS
+        node = None if holder is None else holder()
+        flows = self.recording and True in signature.differentiable and (holder is None or node is not None)
+        values: list[Any] = [None if result is None else hidden_data(result) for result in results]
+        context = None if node is None or node._repetition is not None else node._context
+        if flows and (context is None or any(values[j] is None for j in signature.saved_outputs or ())):
+            return False
+        later = {origin[1] for origin in signature.origins if origin}
+        if flows and node is not None:
+            later |= {i for i in call_signature.saved if i not in node._saved_inputs}
+        if any(i >= 0 and recorder.inputs.leaf(self.args[i]) is not self.inputs[i] for i in later):
+            return False  # changed since: it is not what forward read
         call_signature.pinned = record.pinned
-        record.outputs = (context_of(signature, stays), *signature.outputs)
+        record.outputs = (context_of(signature, call_signature.bound or STAYS), *signature.outputs)
         for value in (context, *values):
             if value is not None:
                 entry: Any = record.outputs[value.index]
                 value.shape, value.dtype, value.spec = entry.shape, entry.dtype, entry
         if flows and node is not None:
-            made = vars(self._node(record, call_signature, context, values))
-            node.__dict__.update(made, _sequence=node._sequence)
+            self._complete(node, record, call_signature, values)
         wrap_outputs(
             recorder, self.written, record, signature, self.args, self.inputs, values, node if flows else None, results
         )
         return True
+
+    def _complete(
+        self, node: RecordedFunction, record: NodeRecord, call_signature: CallSignature, values: list[Any]
+    ) -> None:
+        """Let a node go by another signature; what it saved already stays as it was when the call was recorded."""
+        before = node.__dict__
+        versions = {position: entry for entry in before["_versions"] if not entry[1] and (position := entry[0]) >= 0}
+        own = vars(self._node(record, call_signature, node._context, values))
+        own["_versions"] = [versions.get(entry[0], entry) for entry in own["_versions"]]
+        for name in ("_saved_inputs", "_tensors"):
+            own[name] = {position: before[name].get(position, value) for position, value in own[name].items()}
+        kept = ("_sequence", "_edges", "_input_tangents", "_site")
+        before.update({name: value for name, value in own.items() if name not in kept})
 
     def returned(self, record: NodeRecord, call_signature: CallSignature, values: list[Any]) -> Any:
         """Return what apply returns, as pending tensors with a node that records their vjp."""
@@ -424,8 +482,9 @@ class FunctionCallInProgress:
             result = fresh_outputs(signature, values, node)
         else:
             result = wrap_outputs(recorder, self.written, record, signature, self.args, self.inputs, values, node)
-        if self.presumed is not None:
-            record.learn.returned(result, node)
+        if self.presumed is not None or signature.expected is None:
+            learning: Any = record.learn
+            learning.returned(result, node)
         if node is not None and self.shared is not None and may_change(self.written, signature):
             self.shared.save(recorder.inputs, node, self.args)
         if node is not None and region is not None and (again := region.applied(node)) is not None:

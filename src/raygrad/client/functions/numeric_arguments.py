@@ -66,11 +66,19 @@ class NumericArguments:
         run first."""
         return self._presumed.get(_key(values, self._free))
 
-    def observe(self, run: NumericRun) -> None:
-        """Take in what a run showed: decide anew which numbers are data."""
+    def run_with(self, values: Sequence[Any]) -> NumericRun | None:
+        """Return what is known of a run with these very numbers."""
+        return self._runs.get(exact_numbers(values))
+
+    def observe(self, run: NumericRun) -> NumericRun:
+        """Take in what a run showed: decide anew which numbers are data. Returns the run as it is known from now on: of
+        those that agree, all have one signature, so that calls with these numbers are one plan."""
         key = exact_numbers(run.values)
         self._runs.pop(key, None)
         earlier = list(reversed(self._runs.values()))
+        alike = next((other for other in earlier if agree(run.signature, other.signature)), None)
+        if alike is not None:
+            run = NumericRun(run.values, alike.signature, alike.where)
         self._runs[key] = run
         if len(self._runs) > MAX_RUNS:
             self._runs.popitem(last=False)
@@ -84,6 +92,7 @@ class NumericArguments:
                 if more != data and self._is_consistent(more):
                     data = more
         self._go_by(data)
+        return run
 
     def distrust(self, run: NumericRun, values: Sequence[Any]) -> None:
         """Take in that a call with `values` did something else than `run`, without having shown what."""

@@ -29,6 +29,7 @@ from ..recording.source_locations import user_site
 
 if TYPE_CHECKING:
     from ..recording.spec_table import SpecTable
+    from .recorded_function_node import RecordedFunction
 
 
 class FunctionSignature(NamedTuple):
@@ -92,7 +93,11 @@ class PendingObservation:
         """These values."""
         self.learned: Any = None
         self.presumes = False
-        """Whether it is a `PresumedSignature` that has not been confirmed."""
+        """Whether it is of a call that was recorded before its run had shown its signature; see `PresumedSignature` and
+        `DeferredSignature`."""
+
+    def returned(self, result: Any, node: RecordedFunction | None) -> None:
+        """Take note of what the call returned, and of its node."""
         self.undefined: ObservedGradients | None = None
 
 

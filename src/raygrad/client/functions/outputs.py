@@ -120,7 +120,7 @@ def _as(made: Tensor, present: Sequence[Tensor | None], number: int) -> Tensor:
     tensor = present[number] if present else None
     if tensor is None:
         return made
-    tensor.__class__ = Tensor
+    tensor.__class__ = Tensor  # from here on its attributes are there to be looked at
     tensor.__dict__.clear()
     tensor.__dict__.update(made.__dict__)
     return tensor
@@ -130,6 +130,8 @@ def _returned(results: list[Any], signature: FunctionSignature, node: RecordedFu
     """Return the outputs as forward did, those that it saved noted on its node."""
     if node is not None:
         for number in node._saved_outputs:
+            if results[number] is None:
+                continue
             if number in node._barren:
                 node.note_end(number, results[number])
             if (number, True) not in signature.unchecked:

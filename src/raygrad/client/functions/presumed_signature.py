@@ -118,9 +118,9 @@ class PresumedSignature(PendingObservation):
         if found.expected == signature.expected:
             self.presumes = False
             return True
-        self._table.observe(NumericRun(self._values, found, self.key))
+        run = self._table.observe(NumericRun(self._values, found, self.key))
         if found.is_lasting():
-            self._observed.signatures[self.key] = found
+            self._observed.signatures[self.key] = run.signature
         self._observed.generation += 1  # compiled functions went by it, too
         if not failed and call is not None and self._take_on(call, record, found):
             self.presumes = False
@@ -154,8 +154,7 @@ class PresumedSignature(PendingObservation):
             or call.recorder.log.reads(record)
         ):
             return False
-        node = None if self._node is None else self._node()
-        return call.replace_signature(record, found, [result() for result in self._results], node)
+        return call.replace_signature(record, found, [result() for result in self._results], self._node)
 
     def _message(self, difference: str) -> str:
         name = self._applied.__name__

@@ -169,7 +169,14 @@ class Session:
             link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync
         )
         self._fetcher = Fetcher(log, self._submitter, waiter, failures, driver)
-        self._execution = SessionExecution(self._submitter, self._fetcher, waiter, held, self.saved)
+        self._execution = SessionExecution(
+            self._submitter,
+            self._fetcher,
+            waiter,
+            held,
+            self.saved,
+            limited=memory is not None or gpu_memory is not None,
+        )
         self._recorder = SessionRecorder(self, inputs, code, observed, self._execution, self._device_of)
         self._ambient_before: list[Any] = []
 
