@@ -1,7 +1,7 @@
 """Function recorder: records calls of user Functions; the first of a kind runs before the next line (H3).
 
 The implementation of `apply` in a session. No user's forward runs at the client: its outputs are learned from records
-of runs. The node of a call is in `recorded_function_node`, its derivatives in `vjps`.
+of runs. What a call is given is in `call_arguments`, its node in `call_nodes`, its derivatives in `vjps`.
 """
 
 from __future__ import annotations
@@ -9,32 +9,26 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
-from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.dispatch.device_dispatch import check_kinds
-from raygrad.autograd.functions.context import name_as_generated
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.functions.function_traits import may_mark
-from raygrad.autograd.nodes.anomaly import note_origin as remember_origin
-from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
-from raygrad.autograd.storage.storage import has_views
 from raygrad.autograd.tensor.presumed_tensor import hidden_data
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import UNPLACED, FunctionCall
 from raygrad.proto.ir.specs import STAYS, UnknownSpec
 
 from ..recording.record_inputs import InputRecorder
-from ..recording.records import CONTEXT, Constant, NodeRecord, place_embedded, snapshot
+from ..recording.records import CONTEXT, NodeRecord
 from ..recording.source_locations import user_site
-from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
+from .aliased_arguments import check_aliased, may_change
+from .call_arguments import CallArguments
+from .call_nodes import complete_node, node_of
 from .call_signature import CallSignature, any_on_device, context_of
 from .deferred_signature import DeferredSignature, deferred_like, outputs_of_backward, structure_key
-from .leaf_gradients import reachable_leaves
-from .numeric_arguments import PLAIN_NUMBERS, NumericRun, exact_numbers, is_number
+from .numeric_arguments import exact_numbers
 from .observations import Observations
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
 from .outputs import fresh_outputs, wrap_outputs
@@ -112,175 +106,10 @@ class FunctionRecorder:
             return result
 
 
-class FunctionCallInProgress:
-    """One application under way: what it is given, as a graph has it, and what its outputs become."""
+class FunctionCallInProgress(CallArguments):
+    """One call under way: how it is recorded, and what its outputs become."""
 
-    __slots__ = (
-        "args",
-        "captured",
-        "casting",
-        "cls",
-        "embedded",
-        "flags",
-        "fn",
-        "general",
-        "inputs",
-        "key",
-        "leaves",
-        "named",
-        "numbers",
-        "objects",
-        "places",
-        "presumed",
-        "reachable",
-        "read",
-        "recorder",
-        "recording",
-        "region",
-        "related",
-        "shared",
-        "shipped",
-        "sources",
-        "where",
-        "written",
-    )
-
-    def __init__(
-        self, recorder: FunctionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
-    ) -> None:
-        here = state.here
-        recording = here.grad and True in [isinstance(arg, Tensor) and arg._requires_grad for arg in args]
-        self.recorder, self.args, self.named, self.recording = recorder, args, named, recording
-        self.written = cls
-        """The Function as the user wrote it; `cls` is that with saved-tensor hooks around it, if there are any."""
-        self.region = here.saving[-1].region if recording and here.saving else None
-        if recording and here.saving and self.region is None:
-            cls = with_hooks(cls)
-        self.cls = cls
-        self.shipped = shipped = recorder.code.ship(cls)
-        self.fn = "@" + shipped.fingerprint
-        self.casting = () if here.casting is None and here.device is None else capture_modes()
-        self.embedded: list[Constant] = []
-        """Arguments that are objects with tensors in them."""
-        self.objects: list[Any] = []
-        """What they stand for."""
-        self.captured: Sequence[Pending | None] = ()
-        """Captured inputs, which the code reads in addition to its arguments."""
-        self.leaves: dict[int, Tensor] = _NONE
-        """Leaves among the tensors in objects, by number."""
-        self.reachable: Any = None
-        """The leaves that its code may add gradient to."""
-        self.shared: AliasedArguments | None = None
-        """How arguments share memory, if that matters."""
-        self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
-        """What applications that are alike have in common."""
-        self.where: tuple[Any, ...] = ()
-        """That, once it is complete, with the values of numbers."""
-        self.general: tuple[Any, ...] = ()
-        """That without these values."""
-        self.numbers: Sequence[Any] = ()
-        """The arguments that are numbers."""
-        self.places: Sequence[int | str] = ()
-        """Where these are: positions, and names of keyword-only ones."""
-        self.presumed: NumericRun | None = None
-        """The run with other numbers whose signature is presumed."""
-        self._read_arguments()
-
-    def _read_arguments(self) -> None:
-        """Find where the arguments come from, and what of them belongs to the key."""
-        recorder, key = self.recorder, self.key
-        sources: list[Any] = []
-        inputs: list[Pending | None] = []
-        flags: list[int] = []
-        for arg in self.args:
-            if isinstance(arg, Tensor):
-                pending = recorder.inputs.leaf(arg)
-                flag = 1 if arg._requires_grad else 0
-                key.append(pending.spec)
-                sources.append(recorder.inputs.source(pending))
-                for position, earlier in enumerate(inputs):  # given twice: what an output is differs, too (DR-01)
-                    if earlier is not None and earlier.record is pending.record and earlier.index == pending.index:
-                        key.append(("again", position))
-                        break
-                inputs.append(pending)
-            else:
-                flag = -1
-                key.append(self._identity(arg, len(flags), sources))
-                inputs.append(None)
-            flags.append(flag)
-            key.append(flag)
-        for name, value in self.named.items():  # keyword-only ones are constants (FN-05)
-            key.append((name, self._identity(value, name, sources)))
-        self.sources, self.inputs, self.read, self.flags = sources, inputs, inputs, flags
-        self.related = 0  # counts from two on
-        if len(self.args) > 1:
-            self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
-
-    def _identity(self, arg: Any, place: int | str, sources: list[Any]) -> Any:
-        """Return what of an argument that is no tensor belongs to the key: of a number its type."""
-        if type(arg) in PLAIN_NUMBERS or is_number(arg):
-            self.numbers, self.places = (*self.numbers, arg), (*self.places, place)
-            sources.append(Constant(arg))
-            return cast("type[Any]", type(arg))
-        constant, identity = snapshot(arg, self.cls, place)
-        if constant.inside:
-            self.embedded.append(constant)
-            self.objects.append(arg)
-        sources.append(constant)
-        return identity
-
-    def presumed_signature(self) -> FunctionSignature | None:
-        """Return what is presumed of this call by runs with other numbers; None if it has to run first."""
-        observed = self.recorder.observed
-        self.presumed = None
-        others = observed.numbers.get(self.general)
-        run = None if others is None else others.presumed(self.numbers)
-        if run is None or (self.declares and not self._declares(run.signature)):
-            return None
-        self.presumed = run
-        return run.signature
-
-    @property
-    def declares(self) -> bool:
-        """Whether the Function says by an `infer` what it returns."""
-        return self.cls is self.written and hasattr(self.cls, "infer")
-
-    def _declares(self, signature: FunctionSignature) -> bool:
-        """Tell whether the outputs are those that the Function's `infer` says."""
-        said = declared_signature(self.recorder.log.specs, self.cls, self.args)
-        return said is not None and said.declares(signature)
-
-    def read_captured(self) -> None:
-        """Find the captured inputs: what the code captured, and the tensors in objects."""
-        recorder, shipped = self.recorder, self.shipped
-        captured: Sequence[Pending | None] = recorder.code.captured(shipped) if shipped.captured else ()
-        if self.embedded:
-            others, said = place_embedded(self.embedded, self.args)
-            held = [recorder.inputs.leaf(tensor) for tensor in others]
-            self.key.append((said, *[pending.spec for pending in held]))
-            captured = [*captured, *held]
-            self.leaves = {number: t for number, t in enumerate(others) if t._requires_grad and t.grad_fn is None}
-        reachable = None
-        if captured and (effects := recorder.code.effects(self.cls, shipped, self.objects)):
-            reachable = reachable_leaves(recorder.inputs, effects, shipped.captured, (), self.leaves, forward=True)
-        if reachable is not None:
-            self.key.append((*reachable.in_node, *[None if grad is None else grad.spec for grad in reachable.grads]))
-            captured = [*captured, *reachable.grads]
-        self.captured, self.reachable = captured, reachable
-        self.sources.extend([None if value is None else recorder.inputs.source(value) for value in captured])
-
-    def reads_aliased(self) -> bool:
-        """Tell whether arguments are of one memory, of which forward may change one; if so, have it read the owners."""
-        shared = find_aliased(self.args)
-        if shared is None:
-            return False
-        inputs = self.recorder.inputs
-        self.shared, self.read = shared, list(self.inputs)
-        self.where, self.general = (*self.where, shared.where), (*self.general, shared.where)
-        for position, owner in shared.owners.items():
-            value = self.read[position] = inputs.leaf(owner)
-            self.sources[position] = inputs.source(value)
-        return True
+    __slots__ = ()
 
     def predicted(self, signature: FunctionSignature | None) -> CallSignature | None:
         """Return what is known of such applications from now on, None if it has to run first."""
@@ -318,7 +147,9 @@ class FunctionCallInProgress:
         """Tell whether its outputs can take on another signature afterwards: not where more than they goes by it."""
         here = state.here
         special = here.inference or here.forward or here.replaying or self.recorder.log.trace is not None
-        return not special and self.shared is None and self.region is None
+        if special or self.shared is not None or self.region is not None or self.cls is not self.written:
+            return False
+        return not any(isinstance(arg, Tensor) and arg._inference is not None for arg in self.args)
 
     def _call(self) -> FunctionCall:
         """Return forward as a node runs it, of which nothing is known yet."""
@@ -443,24 +274,11 @@ class FunctionCallInProgress:
                 entry: Any = record.outputs[value.index]
                 value.shape, value.dtype, value.spec = entry.shape, entry.dtype, entry
         if flows and node is not None:
-            self._complete(node, record, call_signature, values)
+            complete_node(self, node, record, call_signature, values)
         wrap_outputs(
             recorder, self.written, record, signature, self.args, self.inputs, values, node if flows else None, results
         )
         return True
-
-    def _complete(
-        self, node: RecordedFunction, record: NodeRecord, call_signature: CallSignature, values: list[Any]
-    ) -> None:
-        """Let a node go by another signature; what it saved already stays as it was when the call was recorded."""
-        before = node.__dict__
-        versions = {position: entry for entry in before["_versions"] if not entry[1] and (position := entry[0]) >= 0}
-        own = vars(self._node(record, call_signature, node._context, values))
-        own["_versions"] = [versions.get(entry[0], entry) for entry in own["_versions"]]
-        for name in ("_saved_inputs", "_tensors"):
-            own[name] = {position: before[name].get(position, value) for position, value in own[name].items()}
-        kept = ("_sequence", "_edges", "_input_tangents", "_site")
-        before.update({name: value for name, value in own.items() if name not in kept})
 
     def returned(self, record: NodeRecord, call_signature: CallSignature, values: list[Any]) -> Any:
         """Return what apply returns, as pending tensors with a node that records their vjp."""
@@ -476,7 +294,7 @@ class FunctionCallInProgress:
                     recorder, call_signature, record, self.read, self.sources, self.captured, values
                 )
                 context = None
-            node = self._node(record, call_signature, context, values)
+            node = node_of(self, record, call_signature, context, values)
             node.__dict__["_repetition"] = repetition
         if call_signature.plain and not state.here.inference:
             result = fresh_outputs(signature, values, node)
@@ -490,99 +308,3 @@ class FunctionCallInProgress:
         if node is not None and region is not None and (again := region.applied(node)) is not None:
             node.discard_saved(RegionRematerialisation(again))
         return result
-
-    def _node(
-        self, record: NodeRecord, call_signature: CallSignature, context: Pending | None, values: list[Any]
-    ) -> RecordedFunction:
-        """Return the node of an application that is recorded for backward."""
-        signature, args, inputs = call_signature.signature, self.args, self.inputs
-        residual_bit = self.recorder.log.residual_bit
-        if not call_signature.members:
-            call_signature.members.update(self._members(call_signature))
-        saved_inputs: dict[int, Pending] = {}
-        tensors: dict[int, Tensor] = {}
-        versions: list[tuple[int, bool, list[int], int]] = []
-        for i in call_signature.saved:
-            pending, arg = inputs[i], args[i]
-            assert pending is not None
-            counter = arg._counter
-            if counter is None:
-                counter = arg.counter() if signature.saved_inputs is None else arg.counter_to_save()
-            saved_inputs[i] = pending
-            pending.record.saved |= residual_bit << pending.index
-            tensors[i] = arg
-            if not signature.unchecked or (i, False) not in signature.unchecked:
-                versions.append((i, False, counter, counter[0]))
-        saved_outputs: dict[int, Pending] = _NONE
-        if (signature.saved_outputs is None or signature.saved_outputs) and context is not None:
-            saved_outputs = {}
-            places = range(len(values)) if signature.saved_outputs is None else signature.saved_outputs
-            for j in [j for j in places if signature.outputs[j].dtype is not None]:
-                value = saved_outputs[j] = values[j]
-                value.record.saved |= residual_bit << value.index
-        edges: list[Any] = []
-        tangents: dict[int, Any] = _NONE
-        for i, arg in enumerate(args):
-            if not isinstance(arg, Tensor):
-                edges.append(None)
-                continue
-            if not arg._requires_grad:
-                edges.append(NO_EDGE)
-            else:
-                producer = arg._grad_fn
-                edges.append(arg.edge() if producer is None else (producer, arg.output_nr))
-            if arg._tangents:
-                tangents = {**tangents, i: arg._tangents}
-        node = RecordedFunction.of(self.written, call_signature.members)
-        node.__dict__.update(
-            _site=record.site,
-            _context=context,
-            _edges=edges,
-            _saved_inputs=saved_inputs,
-            _saved_outputs=saved_outputs,
-            _tensors=tensors,
-            _shipped=self.shipped,
-            _captured=self.captured[: len(self.shipped.captured)],  # the others are those of arguments
-            _versions=versions,
-            _sequence=next_sequence(),
-            _input_tangents=tangents,
-        )
-        if self.leaves:
-            node.__dict__["_held_leaves"] = self.leaves
-        here = state.here
-        if here.anomaly is not None:
-            remember_origin(node)
-        if here.transforms:
-            name_as_generated(node)
-        return node
-
-    def _members(self, call_signature: CallSignature) -> dict[str, Any]:
-        """Return what the nodes of such applications have in common."""
-        signature, args = call_signature.signature, self.args
-        objects = [arg for arg in args if not isinstance(arg, Tensor)] if self.leaves else []
-        members: dict[str, Any] = {
-            "_recorder": self.recorder,
-            "_fn": self.fn,
-            "_applied": self.cls,
-            "_inputs": tuple([(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]),
-            "needs_input_grad": tuple([isinstance(a, Tensor) and a._requires_grad for a in args]),
-            "_metas": tuple(
-                [None if entry.dtype is None else (entry.shape, entry.dtype) for entry in signature.outputs]
-            ),
-            "_shapes": call_signature.shapes,
-            "_saves": signature.saves,
-            "_attributes_kind": signature.attributes,
-            "_pinned": call_signature.pinned,
-            "_barren": frozenset([j for j, flows in enumerate(signature.differentiable) if not flows]),
-            "_unchecked": signature.unchecked,
-            "_unseen": call_signature.key if signature.expected is None else None,
-            "_leaf_effects": self.recorder.code.effects(self.cls, self.shipped, objects),
-        }
-        if call_signature.placed:
-            members["_input_places"] = tuple([a.device if isinstance(a, Tensor) else None for a in args])
-            members["_places"] = tuple([entry.device for entry in signature.outputs])
-        return members
-
-
-_NONE: dict[int, Any] = {}
-"""Of what most applications have none of; never written to."""
