@@ -73,8 +73,8 @@ class AbstractNodeRecord:
     def rely(self) -> None:
         """Take note that something goes by what is presumed of its values' shapes and dtypes."""
 
-    def await_facts(self) -> None:
-        """Wait for these, where they are presumed: a value of it is about to be read."""
+    def await_facts(self, *, reading: bool = True) -> None:
+        """Wait for these, where they are presumed or not known yet; `reading`: a value of it is about to be read."""
 
 
 class RecordTemplate:

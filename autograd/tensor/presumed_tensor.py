@@ -42,22 +42,22 @@ class DeferredTensor(Tensor):
     def __getattribute__(self, name: str) -> Any:
         if name == "__class__":
             return DeferredTensor
-        _await_run(self)
+        _await_run(self, reading=name in _READING)
         return getattr(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "__class__":
-            _await_run(self)
+            _await_run(self, reading=False)
         object.__setattr__(self, name, value)
 
 
-def _await_run(tensor: Tensor) -> None:
-    """Wait until the run has shown what a deferred tensor is.
+def _await_run(tensor: Tensor, *, reading: bool) -> None:
+    """Wait until the run has shown what a deferred tensor is; `reading`: its value is about to be read.
 
     Raises:
         SessionError: the session is closed.
     """
-    hidden_data(tensor).record.await_facts()
+    hidden_data(tensor).record.await_facts(reading=reading)
     if type(tensor) is DeferredTensor:
         raise SessionError("this value was dropped when its session was closed")
 

@@ -92,6 +92,15 @@ def test_whoever_looks_at_a_fact_finds_it(session: Any, look: Any) -> None:
     assert type(y) is rg.Tensor
 
 
+def test_waits_of_looks_are_counted_and_those_of_reads_are_not(session: Any) -> None:
+    x = leaf(1, 2)
+    Reduce.apply(x, "none")
+    assert Reduce.apply(x, "sum").item() == 3.0
+    assert session._observed.first_runs["Reduce"][0] == 1
+    assert Reduce.apply(x, "first").shape == (1,)
+    assert session._observed.first_runs["Reduce"][0] == 2
+
+
 def test_an_attribute_that_is_set_is_set_on_what_the_run_shows(session: Any) -> None:
     x = leaf(1, 2)
     Reduce.apply(x, "none")

@@ -59,6 +59,10 @@ class DeferredSignature(PendingObservation):
         self._results = [weakref.ref(output) for output in outputs]
         self._node = None if node is None else weakref.ref(node)
 
+    def waited(self, seconds: float) -> None:
+        """Take note that recording waited for the run."""
+        self._observed.waited(self._name, seconds)
+
     def rely(self) -> None:
         """Nothing goes by an output before its facts are there."""
 

@@ -218,8 +218,7 @@ class FunctionCallInProgress(CallArguments):
                 recorder.log.records.remove(record)
             raise
         recorder.execution.wait_for(record, lambda: learning.learned is not None)
-        waits, seconds = recorder.observed.first_runs.get(cls.__name__, (0, 0.0))
-        recorder.observed.first_runs[cls.__name__] = (waits + 1, seconds + time.monotonic() - started)
+        recorder.observed.waited(cls.__name__, time.monotonic() - started)
         signature = signature_of_run(recorder.log.specs, learning.learned)
         if signature.is_lasting():
             recorder.observed.enter(self.where, signature, self.general, self.numbers, self.structure)

@@ -41,6 +41,11 @@ class Observations:
         self.client_hooks: dict[str, int] = {}
         """By hook that passes called in this process (`client=True`), how often (DR-06)."""
 
+    def waited(self, name: str, seconds: float) -> None:
+        """Take note that recording waited for a run of a Function."""
+        waits, before = self.first_runs.get(name, (0, 0.0))
+        self.first_runs[name] = (waits + 1, before + seconds)
+
     def enter(
         self, where: Any, signature: FunctionSignature, general: Any, numbers: Sequence[Any], structure: Any = None
     ) -> None:

@@ -98,6 +98,9 @@ class PendingObservation:
 
     def returned(self, result: Any, node: RecordedFunction | None) -> None:
         """Take note of what the call returned, and of its node."""
+
+    def waited(self, seconds: float) -> None:
+        """Take note that recording waited for the run."""
         self.undefined: ObservedGradients | None = None
 
 
