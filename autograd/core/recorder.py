@@ -180,6 +180,11 @@ class Recorder(ABC):
         """
         return None
 
+    def defer(self, name: str, operands: Sequence[Any]) -> Tensor | None:
+        """Return the result of a method of a tensor as one that is recorded later, since the shape of an operand is not
+        known yet; None where that is not to be."""
+        return None
+
     @abstractmethod
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
         """Record the derivative of a built-in op and return one gradient per operand, None where none is wanted."""

@@ -19,12 +19,16 @@ from .tensor import Tensor
 class PresumedTensor(Tensor):
     """An output with presumed facts. Its class becomes `Tensor` as soon as something goes by these."""
 
+    def become_plain(self) -> bool:
+        """Become a plain tensor, whose facts somebody relies on; True."""
+        _make_plain(self)
+        self.__dict__["_data"].record.rely()
+        return True
+
     @property
     def _data(self) -> Data:
-        _make_plain(self)
-        data = self.__dict__["_data"]
-        data.record.rely()
-        return data
+        self.become_plain()
+        return self.__dict__["_data"]
 
     @_data.setter
     def _data(self, value: Data) -> None:
@@ -36,12 +40,16 @@ def _make_plain(tensor: Any) -> None:
     tensor.__class__ = Tensor
 
 
+_AT_ONCE: Final = frozenset(("__class__", "sum", "mean"))
+"""What may be looked at of a deferred tensor without waiting."""
+
+
 class DeferredTensor(Tensor):
     """An output of which nothing is known. Its class becomes `Tensor` when its run has shown what it is."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name == "__class__":
-            return DeferredTensor
+        if name in _AT_ONCE:
+            return object.__getattribute__(self, name)
         _await_run(self, reading=name in _READING)
         return getattr(self, name)
 
@@ -65,6 +73,39 @@ def _await_run(tensor: Tensor, *, reading: bool) -> None:
 def hidden_data(tensor: Tensor) -> Pending:
     """Return the data of a presumed or deferred tensor without looking at it."""
     return object.__getattribute__(tensor, "__dict__")["_data"]
+
+
+def complete(tensor: Tensor, made: Tensor) -> None:
+    """Let a deferred tensor become what `made` is, which nobody else holds."""
+    own = object.__getattribute__(tensor, "__dict__")
+    own.clear()
+    own.update(made.__dict__)
+    _make_plain(tensor)
+
+
+def _deferring(name: str) -> Callable[..., Any]:
+    """Return a method that is deferred, where the recorder does that; else it waits, and is that of a plain tensor."""
+
+    def method(self: DeferredTensor, *args: Any, **kwargs: Any) -> Any:
+        made = None
+        if not kwargs and len(args) == _OPERANDS[name]:
+            made = hidden_data(self).record.recorder.defer(name, (self, *args))
+        if made is None:
+            _await_run(self, reading=False)
+            return getattr(Tensor, name)(self, *args, **kwargs)
+        return made
+
+    return method
+
+
+_OPERANDS: Final = {
+    **dict.fromkeys(("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__"), 1),
+    **dict.fromkeys(("__neg__", "sum", "mean"), 0),
+}
+"""By name, the operands beside the tensor of methods that may be deferred."""
+
+for _name in _OPERANDS:
+    setattr(DeferredTensor, _name, _deferring(_name))
 
 
 def _reading(name: str) -> Callable[..., Any]:

@@ -92,6 +92,7 @@ class PendingObservation:
         self.numbers: Sequence[Any] = ()
         """These values."""
         self.learned: Any = None
+        self.undefined: ObservedGradients | None = None
         self.presumes = False
         """Whether it is of a call that was recorded before its run had shown its signature; see `PresumedSignature` and
         `DeferredSignature`."""
@@ -101,7 +102,6 @@ class PendingObservation:
 
     def waited(self, seconds: float) -> None:
         """Take note that recording waited for the run."""
-        self.undefined: ObservedGradients | None = None
 
 
 def declared_signature(specs: SpecTable, cls: Any, args: tuple[Any, ...]) -> FunctionSignature | None:

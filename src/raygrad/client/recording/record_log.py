@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.core.recorder import Recorder
 
     from ..compile.tracing import Trace
+    from .deferred_operations import DeferredOperation
 
 MAX_DEFERRED_RECORDS: Final = 32
 """Records that may stay unsubmitted while compiled functions are replayed."""
@@ -49,6 +51,8 @@ class RecordLog:
         """See `NodeRecord.kind`."""
         self.dropped: deque[tuple[int, int]] = deque()
         """Submitted values (run, value id) that lost their last holder."""
+        self.operations: weakref.WeakSet[DeferredOperation] = weakref.WeakSet()
+        """Operations that are recorded once the shapes of their operands are known."""
         self.pin = -1
         """The worker that `rg.place` asks for, or -1."""
         self.deferred = False

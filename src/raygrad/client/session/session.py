@@ -42,6 +42,7 @@ from ..options import (
     shown,
     whole,
 )
+from ..recording.deferred_operations import record_deferred
 from ..recording.garbage_collection import GarbageCollectorTuning
 from ..recording.held_records import HeldRecords
 from ..recording.record_inputs import InputRecorder
@@ -233,6 +234,8 @@ class Session:
         waiter = self._waiter
         waiter.raise_errors()
         with self._warnings.deferred():  # one that is made an error must not keep values from being fetched
+            self._submitter.submit()
+            record_deferred(self._log)
             self._submitter.submit()
             waiter.wait_for_everything()
             for record in self._held:
