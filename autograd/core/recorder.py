@@ -70,6 +70,12 @@ class AbstractNodeRecord:
         """Note that a backward node retains output `index` as a residual."""
         self.saved |= self.recorder.residual_bit << index
 
+    def rely(self) -> None:
+        """Take note that something goes by what is presumed of its values' shapes and dtypes."""
+
+    def await_facts(self, *, reading: bool = True) -> None:
+        """Wait for these, where they are presumed or not known yet; `reading`: a value of it is about to be read."""
+
 
 class RecordTemplate:
     """What a recorder keeps of an op over certain specs, so that recording it again costs a lookup.
@@ -172,6 +178,11 @@ class Recorder(ABC):
         It is called while anomaly detection is off. None, with nothing recorded, off the fast path, as if a gradient
         may be undefined.
         """
+        return None
+
+    def defer(self, name: str, operands: Sequence[Any]) -> Tensor | None:
+        """Return the result of a method of a tensor as one that is recorded later, since the shape of an operand is not
+        known yet; None where that is not to be."""
         return None
 
     @abstractmethod

@@ -17,6 +17,7 @@ from ..nodes.node import NO_EDGE, next_sequence
 from ..nodes.op_node import OpNode
 from ..registry.registry import Derivative, Op
 from ..registry.vjp_rules import Meta
+from ..tensor.presumed_tensor import PresumedTensor
 from ..tensor.tensor import Tensor
 from .save_residuals import keep_residuals
 
@@ -69,6 +70,8 @@ def repeat_recorded_op(here: Modes, op: Op, operands: Sequence[Any], params: tup
             datas.append(data)
         elif type(operand) is float or type(operand) is int:
             datas.append(operand)
+        elif type(operand) is PresumedTensor and operand.become_plain():
+            return repeat_recorded_op(here, op, operands, params)
         else:
             return None
     if first is None or (first.kind != "f" and op.promotes is not None):

@@ -172,8 +172,8 @@ class _Forward:
         targets = self._targets
         if len(outputs) != len(targets):
             raise GraphError(
-                f"{cls.__name__} returned {len(outputs)} outputs, but its infer said {len(targets)}: "
-                "infer must describe every output"
+                f"{cls.__name__} returned {len(outputs)} outputs, where {len(targets)} were expected: its infer, if it "
+                "has one, must describe every output"
             )
         for target, output in zip(targets, outputs, strict=True):
             if target >= 0:
@@ -187,7 +187,7 @@ class _Forward:
         self._host.report.observations.append(learned(self._step.index, context, shown, args, outputs))
 
     def _check(self, cls: Any, context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> None:
-        """Check that a run showed what was expected.
+        """Check that a run showed what was expected; report what it showed otherwise.
 
         Raises:
             GraphError: it showed something else.
@@ -195,6 +195,7 @@ class _Forward:
         assert self._expected is not None
         shown = signature_of_run(context, args, outputs, isinstance(raw, tuple))
         if shown != self._expected:
+            self._host.report.observations.append(learned(self._step.index, context, shown, args, outputs))
             raise GraphError(
                 f"{cls.__name__} behaved differently from its first run with such arguments: "
                 f"{self._expected.diff(shown)}. What a session records goes by the first run: let kinds, "
@@ -233,8 +234,11 @@ def refuses_write(error: Exception) -> bool:
     return READ_ONLY in str(error) or FROZEN in str(error)
 
 
+UNSAID: Final = "changed an argument in place without saying so"
+"""In the error of a Function that did."""
+
 _WRITES: Final = (
-    "{name} changed an argument in place without saying so: call ctx.mark_dirty(...) with it in forward and return it, "
+    f"{{name}} {UNSAID}: call ctx.mark_dirty(...) with it in forward and return it, "
     "work on a copy (x.clone()), or set writable_inputs = True on the Function to be given copies"
 )
 

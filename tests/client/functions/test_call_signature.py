@@ -144,7 +144,7 @@ PAIRS: dict[str, tuple[Any, Any]] = {
         lambda: Copies.apply(LEAF, X),
         lambda: Copies.apply(LEAF, vector(3, 4, grad=True)),
     ),
-    "value of a keyword": (lambda: Copies.apply(X, scale=2.0), lambda: Copies.apply(X, scale=3.0)),
+    "value of a keyword": (lambda: Copies.apply(X, scale="2"), lambda: Copies.apply(X, scale="3")),
     "name of a keyword": (lambda: Copies.apply(X, scale=2.0), lambda: Copies.apply(X, shift=2.0)),
     "which argument an object holds": (lambda: Copies.apply(X, Y, [X]), lambda: Copies.apply(X, Y, [Y])),
     "shape of what an object holds": (lambda: Copies.apply(X, [Y]), lambda: Copies.apply(X, [vector(1)])),
@@ -156,6 +156,8 @@ def test_applications_that_differ_in_one_thing_alone_are_known_apart(session: An
     one, other = PAIRS[component]
     for call, entries in ((one, 1), (one, 1), (other, 2), (one, 2), (other, 2)):
         call()
+        session.run()
+        session._waiter.wait_for_everything()
         assert len(session._observed.signatures) == entries
 
 

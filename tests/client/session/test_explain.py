@@ -94,7 +94,7 @@ def test_functions_that_were_waited_for_are_named_unless_they_infer() -> None:
         for size in (1, 2):
             x = rg.tensor(np.ones(size))
             Halve.apply(x)
-            Third.apply(x)
+            assert Third.apply(x).shape == (size,)
         Third.apply(rg.tensor(np.ones(2)))
         assert [(waited.name, waited.waits) for waited in session.explain().infer] == [("Third", 2)]
 

@@ -6,7 +6,7 @@ The Function recorder looks it up by key, and makes it once from the observed si
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.devices.serving import CPU
@@ -46,6 +46,8 @@ class CallSignature:
         "saved",
         "shapes",
         "signature",
+        "unchecked",
+        "unchecked_kind",
     )
 
     def __init__(
@@ -56,7 +58,7 @@ class CallSignature:
         key: Any,
         policy: str,
         inputs: Sequence[Pending | None],
-        kind: int,
+        kinds: Iterator[int],
     ) -> None:
         self.plan = cls._traits
         """That of the class as it was: setting an attribute of the class makes another."""
@@ -65,7 +67,9 @@ class CallSignature:
         self.name = cls.__name__
         self.call = call._replace(expected=signature.expected)
         """Forward, as nodes run it."""
-        self.kind = 0 if call.casting else kind
+        self.unchecked = call
+        """Forward, as a node runs it that shows what it did, and need not do what is expected."""
+        self.kind, self.unchecked_kind = (0, 0) if call.casting else (next(kinds), next(kinds))
         """See `NodeRecord.kind`. What is requested of a worker by the casting state depends on other records."""
         self.placed = any(entry.device is not CPU for entry in signature.outputs) or any_on_device(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""

@@ -6,7 +6,7 @@ The run listener and the Function recorder make them; `call_signature` and `outp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,7 @@ from ..recording.source_locations import user_site
 
 if TYPE_CHECKING:
     from ..recording.spec_table import SpecTable
+    from .recorded_function_node import RecordedFunction
 
 
 class FunctionSignature(NamedTuple):
@@ -65,11 +66,20 @@ class FunctionSignature(NamedTuple):
     fixed: Mapping[int, Any] = MappingProxyType({})
     """By number, the outputs that are no tensors and the same each time."""
 
+    def declares(self, shown: FunctionSignature) -> bool:
+        """Tell whether the outputs that this one declares are those that a run has shown."""
+        same = [_output_facts(entry) for entry in self.outputs] == [_output_facts(entry) for entry in shown.outputs]
+        return same and self.fixed == shown.fixed
+
+    def is_lasting(self) -> bool:
+        """Tell whether later calls may go by it: not if there are objects, which are fetched at each call."""
+        return all(entry.dtype is not None or number in self.fixed for number, entry in enumerate(self.outputs))
+
 
 class PendingObservation:
     """What the record of a run is to show of a Function: filled in by the run listener when the record arrives."""
 
-    __slots__ = ("declared", "fn", "key", "learned", "undefined")
+    __slots__ = ("declared", "fn", "general", "key", "learned", "numbers", "presumes", "undefined")
 
     def __init__(self, key: Any, declared: FunctionSignature | None = None, fn: str = "") -> None:
         self.key = key
@@ -77,8 +87,21 @@ class PendingObservation:
         """The Function, of a vjp."""
         self.declared = declared
         """The signature that the Function's `infer` declared, to be replaced by the one that its run shows."""
+        self.general: Any = None
+        """The key without the values of numbers."""
+        self.numbers: Sequence[Any] = ()
+        """These values."""
         self.learned: Any = None
         self.undefined: ObservedGradients | None = None
+        self.presumes = False
+        """Whether it is of a call that was recorded before its run had shown its signature; see `PresumedSignature` and
+        `DeferredSignature`."""
+
+    def returned(self, result: Any, node: RecordedFunction | None) -> None:
+        """Take note of what the call returned, and of its node."""
+
+    def waited(self, seconds: float) -> None:
+        """Take note that recording waited for the run."""
 
 
 def declared_signature(specs: SpecTable, cls: Any, args: tuple[Any, ...]) -> FunctionSignature | None:
@@ -115,6 +138,14 @@ def declared_signature(specs: SpecTable, cls: Any, args: tuple[Any, ...]) -> Fun
     return FunctionSignature(
         None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count, fixed=fixed
     )
+
+
+def _output_facts(entry: SpecEntry) -> tuple[Any, ...]:
+    """Return what an `infer` says of an output: its shape and dtype, and by its arguments the device."""
+    spec = entry.spec
+    if not isinstance(spec, ArraySpec):
+        return ()
+    return (spec.shape, spec.dtype) if entry.device is CPU else (spec.shape, spec.dtype, spec.device)
 
 
 def outputs_text(known: FunctionSignature) -> str:

@@ -56,6 +56,7 @@ def wrap_outputs(
     inputs: Sequence[Pending | None],
     values: Sequence[Pending],
     node: RecordedFunction | None,
+    present: Sequence[Tensor | None] = (),
 ) -> Any:
     """Return what apply returns.
 
@@ -68,6 +69,7 @@ def wrap_outputs(
         inputs: per argument, its pending value; None for what is no tensor.
         values: per output, its pending value.
         node: the producer of the outputs that require grad, if the application is recorded for backward.
+        present: what apply has returned already, by another signature: these tensors become the outputs.
 
     Raises:
         AutogradError: an argument that forward changes in place must not be (OU-18, OU-22).
@@ -77,7 +79,9 @@ def wrap_outputs(
     for number, (value, entry) in enumerate(zip(values, signature.outputs, strict=True)):
         flows = node is not None and signature.differentiable[number]
         kind, position, *place = signature.origins[number] or ("", -1)
-        if number in signature.fixed:
+        if present and present[number] is None:
+            results.append(None)
+        elif number in signature.fixed:
             results.append(signature.fixed[number])
         elif isinstance(entry.spec, ObjectSpec):
             if recorder.log.trace is not None:
@@ -92,12 +96,12 @@ def wrap_outputs(
         elif kind == DIRTY:
             results.append(_changed(recorder, args[position], value, node, number, flows, signature))
         elif kind == SAME:
-            alias = args[position].alias()
+            alias = _as(args[position].alias(), present, number)
             alias._data = inputs[position]
             results.append(_placed(alias, node if flows else None, number))
             record_unchanged(alias, args[position], several)
         else:
-            made = _placed(Tensor.made(value), node if flows else None, number)
+            made = _placed(_as(Tensor.made(value), present, number), node if flows else None, number)
             if kind == CAPTURED:
                 warn_of_captured(cls)
             elif kind:
@@ -111,10 +115,23 @@ def wrap_outputs(
     return _returned(results, signature, node)
 
 
+def _as(made: Tensor, present: Sequence[Tensor | None], number: int) -> Tensor:
+    """Return a new output, or the tensor that is present for it, which becomes like it."""
+    tensor = present[number] if present else None
+    if tensor is None:
+        return made
+    tensor.__class__ = Tensor  # from here on its attributes are there to be looked at
+    tensor.__dict__.clear()
+    tensor.__dict__.update(made.__dict__)
+    return tensor
+
+
 def _returned(results: list[Any], signature: FunctionSignature, node: RecordedFunction | None) -> Any:
     """Return the outputs as forward did, those that it saved noted on its node."""
     if node is not None:
         for number in node._saved_outputs:
+            if results[number] is None:
+                continue
             if number in node._barren:
                 node.note_end(number, results[number])
             if (number, True) not in signature.unchecked:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.core.recorder import Recorder
 
     from ..compile.tracing import Trace
+    from .deferred_operations import DeferredOperation
 
 MAX_DEFERRED_RECORDS: Final = 32
 """Records that may stay unsubmitted while compiled functions are replayed."""
@@ -52,6 +54,8 @@ class RecordLog:
         """See `NodeRecord.kind`."""
         self.dropped: deque[tuple[int, int]] = deque()
         """Submitted values (run, value id) that lost their last holder."""
+        self.operations: weakref.WeakSet[DeferredOperation] = weakref.WeakSet()
+        """Operations that are recorded once the shapes of their operands are known."""
         self.pin = -1
         """The worker that `rg.place` asks for, or -1."""
         self.deferred = False
@@ -91,6 +95,11 @@ class RecordLog:
             raise SessionError("this session is closed; open a new one, or use eager tensors")
         record.pin = self.pin
         self.records.append(record)
+
+    def reads(self, made: NodeRecord) -> bool:
+        """Tell whether a record that is not submitted yet reads an output of another one."""
+        sources = [source for record in self.records for source in (*record.sources, record.near)]
+        return any(isinstance(source, tuple) and source[0] is made for source in sources)
 
     def can_wait(self) -> bool:
         """Tell whether the records may be submitted after replays of compiled functions: they are few and small, and

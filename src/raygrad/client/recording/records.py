@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -241,6 +242,19 @@ class NodeRecord(AbstractNodeRecord):
         made.shape, made.dtype, made.spec = entry.shape, entry.dtype, entry
         made.defined, made.assumed = defined, assumed
         return made
+
+    def rely(self) -> None:
+        """See `AbstractNodeRecord.rely`."""
+        if self.learn is not None and self.learn.presumes:
+            self.learn.rely()
+
+    def await_facts(self, *, reading: bool = True) -> None:
+        """See `AbstractNodeRecord.await_facts`."""
+        if self.learn is not None and self.learn.presumes and not self.learn.relied_on:
+            started = time.monotonic()
+            self.recorder.execution.wait_for_facts(self)
+            if not reading:
+                self.learn.waited(time.monotonic() - started)
 
 
 _new: Any = object.__new__

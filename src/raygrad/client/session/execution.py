@@ -19,10 +19,19 @@ class SessionExecution:
     """A session's way to run what is recorded and to read its values; its methods are those of its parts."""
 
     def __init__(
-        self, submitter: Submitter, fetcher: Fetcher, waiter: Waiter, held: HeldRecords, saved_policy: str
+        self,
+        submitter: Submitter,
+        fetcher: Fetcher,
+        waiter: Waiter,
+        held: HeldRecords,
+        saved_policy: str,
+        *,
+        limited: bool,
     ) -> None:
         self.saved_policy = saved_policy
         """The session's policy for what forward saves."""
+        self.limited = limited
+        """Whether workers keep a memory limit, for which plans need the sizes of values."""
         self._submitter = submitter
         self.submit = submitter.submit
         self.next_run = submitter.next_run
@@ -31,6 +40,7 @@ class SessionExecution:
         self.read = fetcher.read
         self.is_defined = fetcher.is_defined
         self.wait_for = fetcher.wait_for
+        self.wait_for_facts = fetcher.wait_for_facts
         self.wait_for_everything = waiter.wait_for_everything
 
     @property

@@ -49,6 +49,14 @@ class Fetcher:
         if not done():
             raise self._failures.dropped(record)
 
+    def wait_for_facts(self, record: NodeRecord) -> None:
+        """Wait until the run of a record has shown whether what is presumed of it holds, unless that is checked by the
+        worker. Raises what `read` does."""
+        if not self._log.closed:
+            self._ensure_submitted(record)
+            if not record.learn.relied_on:
+                self.wait_for(record, lambda: not record.learn.presumes)
+
     def read(self, record: NodeRecord, index: int) -> Any:
         """Return output `index` of a record, waiting for it; None when it is an undefined gradient.
 

@@ -25,6 +25,7 @@ from raygrad.proto.ir.array_layout import Layout, strides_of
 from ..functions.functions import FunctionRecorder
 from ..functions.hooks import HookRecorder
 from ..functions.vjps import vjp_of_eager
+from ..recording.deferred_operations import defer
 from ..recording.operations import OperationRecorder
 from ..recording.record_fast_path import RecordFastPath
 from ..recording.records import LeafRecord, NodeRecord
@@ -80,6 +81,9 @@ class SessionRecorder(Recorder):
 
     def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
         return self.operations.op(op, operands, params)
+
+    def defer(self, name: str, operands: Sequence[Any]) -> Tensor | None:
+        return defer(self.log, name, operands)
 
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
         return self.operations.op_vjp(node, saved, grads)

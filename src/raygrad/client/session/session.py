@@ -42,6 +42,7 @@ from ..options import (
     shown,
     whole,
 )
+from ..recording.deferred_operations import record_deferred
 from ..recording.garbage_collection import GarbageCollectorTuning
 from ..recording.held_records import HeldRecords
 from ..recording.record_inputs import InputRecorder
@@ -176,7 +177,14 @@ class Session:
             link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync
         )
         self._fetcher = Fetcher(log, self._submitter, waiter, failures, driver)
-        self._execution = SessionExecution(self._submitter, self._fetcher, waiter, held, self.saved)
+        self._execution = SessionExecution(
+            self._submitter,
+            self._fetcher,
+            waiter,
+            held,
+            self.saved,
+            limited=memory is not None or gpu_memory is not None,
+        )
         self._recorder = SessionRecorder(self, inputs, code, observed, self._execution, self._device_of)
         self._ambient_before: list[Any] = []
 
@@ -233,6 +241,8 @@ class Session:
         waiter = self._waiter
         waiter.raise_errors()
         with self._warnings.deferred():  # one that is made an error must not keep values from being fetched
+            self._submitter.submit()
+            record_deferred(self._log)
             self._submitter.submit()
             waiter.wait_for_everything()
             for record in self._held:

@@ -140,6 +140,9 @@ class Failures:
         for submitted in self._table.history:
             if submitted.run == run and 0 <= failure.index < len(submitted.sites):
                 site = submitted.sites[failure.index]
+                learner = submitted.learns.get(failure.index)
+                if learner is not None and learner.learn.presumes:
+                    error = learner.learn.explained(error)
                 if failure.index in submitted.stories:
                     warn_of_origin(submitted.stories[failure.index], error)
         if failure.index < 0:

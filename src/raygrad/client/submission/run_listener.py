@@ -10,11 +10,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raygrad.autograd.devices.serving import CPU
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.program import FunctionObservation, Record
-from raygrad.proto.ir.specs import ArraySpec, ContextSpec
+from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpickle_value
 from raygrad.workers.executors.driver import LostWorker
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from raygrad.workers.executors.base import Executor
 
     from ..functions.observations import Observations
+    from ..functions.presumed_signature import PresumedSignature
     from ..recording.spec_table import SpecTable
     from ..session.costs import SessionCosts
     from .failures import Failures
@@ -70,7 +70,11 @@ class RunListener:
             run.take(called)
         if submitted is not None:
             for learned in record.observations:
-                self._observe(submitted.learns[learned.index], learned)
+                learner = submitted.learns.get(learned.index)
+                if learner is not None and learner.learn.presumes:
+                    self._confirm(learner, learned, record)
+                elif learner is not None:
+                    self._observe(learner, learned)
             for index, undefined, flows in record.undefined:
                 learner = submitted.learns.get(index)
                 if learner is not None:
@@ -100,10 +104,8 @@ class RunListener:
         if learning.declared is None:
             return
         found = signature_of_run(self._specs, learned)
-        said = [_output_facts(entry) for entry in learning.declared.outputs]
-        was = [_output_facts(entry) for entry in found.outputs]
-        if said == was and learning.declared.fixed == found.fixed:
-            self._observed.signatures[learning.key] = found
+        if learning.declared.declares(found):
+            self._observed.enter(learning.key, found, learning.general, learning.numbers)
             record.outputs = (context_of(found, _stay(record.outputs[0])), *record.outputs[1:])
         else:
             self._failures.unraised.append(
@@ -114,6 +116,17 @@ class RunListener:
                     "by running it"
                 )
             )
+
+    def _confirm(self, record: NodeRecord, learned: FunctionObservation, run: Record) -> None:
+        """Take in the run of a call whose signature was presumed (H3); the error of one that has failed is raised with
+        that failure."""
+        presumed: PresumedSignature = record.learn
+        failed = run.failure is not None
+        if not presumed.confirm(record, signature_of_run(self._specs, learned), failed=failed) and not failed:
+            assert presumed.wrong is not None
+            presumed.wrong.add_note(f"raygrad: raised for {self._failures.name(record)} of run {run.run}")
+            self._failures.fail(run.run, presumed.wrong, self._failures.name(record))
+            self._failures.unraised.append(presumed.wrong)
 
     def _observe_backward(self, fn: str, effects: int) -> None:
         """Take in the effects of a Function's backward on its context; later passes go by them."""
@@ -160,11 +173,3 @@ def _stay(context: SpecEntry) -> int:
     """Return whether a context stays where it is: see `ContextSpec.stays`."""
     assert isinstance(context.spec, ContextSpec)
     return context.spec.stays
-
-
-def _output_facts(entry: SpecEntry) -> tuple[Any, ...]:
-    """Return what an `infer` says of an output: its shape and dtype, and by its arguments the device."""
-    spec = entry.spec
-    if not isinstance(spec, ArraySpec):
-        return ()
-    return (spec.shape, spec.dtype) if entry.device is CPU else (spec.shape, spec.dtype, spec.device)

@@ -55,7 +55,10 @@ def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord
     """Return the records that must run, in order."""
     needed: list[NodeRecord] = []
     for record in reversed(records):
-        if record.needed == stamp or record.live or record.effects:
+        read = record.needed == stamp
+        if read or record.live or record.effects:
+            if record.learn is not None and record.learn.presumes:
+                record.learn.prepare(record, read)
             record.needed = stamp
             needed.append(record)
             for source in record.sources if record.near is None else (*record.sources, record.near):
@@ -63,6 +66,8 @@ def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord
                     maker: Any = source[0]
                     if maker.run < 0:
                         maker.needed = stamp
+                    elif maker.learn is not None:
+                        maker.rely()
     needed.reverse()
     return needed
 

@@ -1,0 +1,201 @@
+"""Call arguments: what one call of a user Function is given, the sources of that, and the key of the call (H3, H9).
+
+The first step of recording a call; the Function recorder does the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
+from raygrad.autograd.dispatch.autocast import capture_modes
+from raygrad.autograd.functions.function import Function
+from raygrad.autograd.storage.storage import has_views
+from raygrad.autograd.tensor.tensor import Tensor
+
+from ..recording.records import Constant, place_embedded, snapshot
+from .aliased_arguments import AliasedArguments, find_aliased
+from .leaf_gradients import reachable_leaves
+from .numeric_arguments import PLAIN_NUMBERS, NumericRun, is_number
+from .observed_signature import FunctionSignature, declared_signature
+
+if TYPE_CHECKING:
+    from .functions import FunctionRecorder
+
+
+class CallArguments:
+    """What one call is given, as a graph has it, and the key under which it is known."""
+
+    __slots__ = (
+        "args",
+        "captured",
+        "casting",
+        "cls",
+        "embedded",
+        "flags",
+        "fn",
+        "general",
+        "inputs",
+        "key",
+        "leaves",
+        "named",
+        "numbers",
+        "objects",
+        "places",
+        "presumed",
+        "reachable",
+        "read",
+        "recorder",
+        "recording",
+        "region",
+        "related",
+        "shared",
+        "shipped",
+        "sources",
+        "where",
+        "written",
+    )
+
+    def __init__(
+        self, recorder: FunctionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
+        here = state.here
+        recording = here.grad and True in [isinstance(arg, Tensor) and arg._requires_grad for arg in args]
+        self.recorder, self.args, self.named, self.recording = recorder, args, named, recording
+        self.written = cls
+        """The Function as the user wrote it; `cls` is that with saved-tensor hooks around it, if there are any."""
+        self.region = here.saving[-1].region if recording and here.saving else None
+        if recording and here.saving and self.region is None:
+            cls = with_hooks(cls)
+        self.cls = cls
+        self.shipped = shipped = recorder.code.ship(cls)
+        self.fn = "@" + shipped.fingerprint
+        self.casting = () if here.casting is None and here.device is None else capture_modes()
+        self.embedded: list[Constant] = []
+        """Arguments that are objects with tensors in them."""
+        self.objects: list[Any] = []
+        """What they stand for."""
+        self.captured: Sequence[Pending | None] = ()
+        """Captured inputs, which the code reads in addition to its arguments."""
+        self.leaves: dict[int, Tensor] = NONE
+        """Leaves among the tensors in objects, by number."""
+        self.reachable: Any = None
+        """The leaves that its code may add gradient to."""
+        self.shared: AliasedArguments | None = None
+        """How arguments share memory, if that matters."""
+        self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
+        """What applications that are alike have in common."""
+        self.where: tuple[Any, ...] = ()
+        """That, once it is complete, with the values of numbers."""
+        self.general: tuple[Any, ...] = ()
+        """That without these values."""
+        self.numbers: Sequence[Any] = ()
+        """The arguments that are numbers."""
+        self.places: Sequence[int | str] = ()
+        """Where these are: positions, and names of keyword-only ones."""
+        self.presumed: NumericRun | None = None
+        """The run with other numbers whose signature is presumed."""
+        self._read_arguments()
+
+    def _read_arguments(self) -> None:
+        """Find where the arguments come from, and what of them belongs to the key."""
+        recorder, key = self.recorder, self.key
+        sources: list[Any] = []
+        inputs: list[Pending | None] = []
+        flags: list[int] = []
+        for arg in self.args:
+            if isinstance(arg, Tensor):
+                pending = recorder.inputs.leaf(arg)
+                flag = 1 if arg._requires_grad else 0
+                key.append(pending.spec)
+                sources.append(recorder.inputs.source(pending))
+                for position, earlier in enumerate(inputs):  # given twice: what an output is differs, too (DR-01)
+                    if earlier is not None and earlier.record is pending.record and earlier.index == pending.index:
+                        key.append(("again", position))
+                        break
+                inputs.append(pending)
+            else:
+                flag = -1
+                key.append(self._identity(arg, len(flags), sources))
+                inputs.append(None)
+            flags.append(flag)
+            key.append(flag)
+        for name, value in self.named.items():  # keyword-only ones are constants (FN-05)
+            key.append((name, self._identity(value, name, sources)))
+        self.sources, self.inputs, self.read, self.flags = sources, inputs, inputs, flags
+        self.related = 0  # counts from two on
+        if len(self.args) > 1:
+            self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
+
+    def _identity(self, arg: Any, place: int | str, sources: list[Any]) -> Any:
+        """Return what of an argument that is no tensor belongs to the key: of a number its type."""
+        if type(arg) in PLAIN_NUMBERS or is_number(arg):
+            self.numbers, self.places = (*self.numbers, arg), (*self.places, place)
+            sources.append(Constant(arg))
+            return cast("type[Any]", type(arg))
+        constant, identity = snapshot(arg, self.cls, place)
+        if constant.inside:
+            self.embedded.append(constant)
+            self.objects.append(arg)
+        sources.append(constant)
+        return identity
+
+    def presumed_signature(self) -> FunctionSignature | None:
+        """Return what is presumed of this call by runs with other numbers; None if it has to run first."""
+        observed = self.recorder.observed
+        self.presumed = None
+        others = observed.numbers.get(self.general)
+        run = None if others is None else others.presumed(self.numbers)
+        if run is None or (self.declares and not self._declares(run.signature)):
+            return None
+        self.presumed = run
+        return run.signature
+
+    @property
+    def declares(self) -> bool:
+        """Whether the Function says by an `infer` what it returns."""
+        return self.cls is self.written and hasattr(self.cls, "infer")
+
+    def _declares(self, signature: FunctionSignature) -> bool:
+        """Tell whether the outputs are those that the Function's `infer` says."""
+        said = declared_signature(self.recorder.log.specs, self.cls, self.args)
+        return said is not None and said.declares(signature)
+
+    def read_captured(self) -> None:
+        """Find the captured inputs: what the code captured, and the tensors in objects."""
+        recorder, shipped = self.recorder, self.shipped
+        captured: Sequence[Pending | None] = recorder.code.captured(shipped) if shipped.captured else ()
+        if self.embedded:
+            others, said = place_embedded(self.embedded, self.args)
+            held = [recorder.inputs.leaf(tensor) for tensor in others]
+            self.key.append((said, *[pending.spec for pending in held]))
+            captured = [*captured, *held]
+            self.leaves = {number: t for number, t in enumerate(others) if t._requires_grad and t.grad_fn is None}
+        reachable = None
+        if captured and (effects := recorder.code.effects(self.cls, shipped, self.objects)):
+            reachable = reachable_leaves(recorder.inputs, effects, shipped.captured, (), self.leaves, forward=True)
+        if reachable is not None:
+            self.key.append((*reachable.in_node, *[None if grad is None else grad.spec for grad in reachable.grads]))
+            captured = [*captured, *reachable.grads]
+        self.captured, self.reachable = captured, reachable
+        self.sources.extend([None if value is None else recorder.inputs.source(value) for value in captured])
+
+    def reads_aliased(self) -> bool:
+        """Tell whether arguments are of one memory, of which forward may change one; if so, have it read the owners."""
+        shared = find_aliased(self.args)
+        if shared is None:
+            return False
+        inputs = self.recorder.inputs
+        self.shared, self.read = shared, list(self.inputs)
+        self.where, self.general = (*self.where, shared.where), (*self.general, shared.where)
+        for position, owner in shared.owners.items():
+            value = self.read[position] = inputs.leaf(owner)
+            self.sources[position] = inputs.source(value)
+        return True
+
+
+NONE: dict[int, Any] = {}
+"""Of what most applications have none of; never written to."""
