@@ -30,14 +30,22 @@ class Estimate:
     seconds: float = 0.0
     """Of one node."""
     count: int = 0
-    """Runs that it was measured in."""
+    """Runs that it was measured in, of first runs of the code in a process one at most."""
+    first: bool = False
+    """Only such first runs were measured, with their imports and compilation."""
 
-    def take(self, factor: float, seconds: float) -> None:
-        """Enter a measurement. The first is replaced by the second: code that runs for the first time is slow."""
+    def take(self, factor: float, seconds: float, *, first: bool = False) -> None:
+        """Enter a measurement; `first` says that it is of the first run of the code in a process. Such a one counts
+        only until there is another; of several the shortest. The first measurement of all is replaced by the second:
+        code that runs for the first time is slow."""
+        if first and self.count:
+            if self.first and factor < self.factor:
+                self.factor, self.seconds = factor, seconds
+            return
         self.count += 1
         if self.count <= 2:
             self.spread = 1.0 if self.count == 1 else abs(factor - self.factor) / max(factor, self.factor)
-            self.factor, self.seconds = factor, seconds
+            self.factor, self.seconds, self.first = factor, seconds, first
             return
         weight = max(NEWEST_WEIGHT if factor < self.factor else SLOWER_WEIGHT, 1.0 / (self.count - 1))
         if factor > MAX_NODE_FACTOR * self.factor:

@@ -19,7 +19,7 @@ from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import make_plan
 
 CLUSTER = Cluster.of(2)
-SIN, FUNCTION = "op sin cpu 6>6", "function @f cpu 6>context,6"
+SIN, FUNCTION = "op sin cpu 6>6", "function @f cpu 6>"
 
 
 def planned(graph):
@@ -266,11 +266,12 @@ def test_what_was_measured_is_kept_as_data_and_taken_over(builder):
     [
         ([], "no costs"),
         ({"nodes": {}}, "no costs"),
-        ({"raygrad costs": 9}, "of version 9; this raygrad reads 1"),
-        ({"raygrad costs": 1, "nodes": {}}, "damaged: KeyError"),
+        ({"raygrad costs": 9}, "of version 9; this raygrad reads 2"),
+        ({"raygrad costs": 1, "nodes": {}, "links": {}}, "of version 1; this raygrad reads 2: measure again"),
+        ({"raygrad costs": 2, "nodes": {}}, "damaged: KeyError"),
         ({**MeasuredCosts().as_data(), "nodes": {"a": [1.0]}}, "damaged: ValueError"),
-        ({**MeasuredCosts().as_data(), "nodes": {"a": [float("nan"), 0.0, 0.0, 1]}}, "no time"),
-        ({**MeasuredCosts().as_data(), "nodes": {"a": [-1.0, 0.0, 0.0, 1]}}, "no time"),
+        ({**MeasuredCosts().as_data(), "nodes": {"a": [float("nan"), 0.0, 0.0, 1, False]}}, "no time"),
+        ({**MeasuredCosts().as_data(), "nodes": {"a": [-1.0, 0.0, 0.0, 1, False]}}, "no time"),
     ],
 )
 def test_data_that_is_none_is_refused_and_changes_nothing(data, message):

@@ -217,7 +217,7 @@ class CompiledFunction(Generic[P, R]):
                 if not trace.interrupted:
                     known = set(map(id, earlier))
                     writes = [write for write in log.variables.pending() if id(write) not in known]
-                    replay = Replay(inputs, trace, result, writes, self._recorder.code.requests)
+                    replay = Replay(inputs, trace, result, writes, self._recorder.code)
         finally:
             state.recorder = before
             log.trace = None

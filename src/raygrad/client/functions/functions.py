@@ -28,6 +28,7 @@ from ..recording.record_inputs import InputRecorder
 from ..recording.records import CONTEXT, Constant, NodeRecord, place_embedded, snapshot
 from ..recording.source_locations import user_site
 from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
+from .call_costs import CallCost, value_text
 from .call_signature import CallSignature, any_on_device, context_of
 from .leaf_gradients import reachable_leaves
 from .observations import Observations
@@ -66,6 +67,8 @@ class FunctionRecorder:
         """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
         with self.log.lock:
             one = _FunctionCallInProgress(self, cls, args, named)
+            if one.texts or getattr(cls, "cost", None) is not None:
+                one.call_cost = self.code.call_costs.call_cost(cls, args, named, one.texts)
             if one.embedded or one.shipped.captured:
                 one.read_captured()
             one.where = where = tuple(one.key)
@@ -86,6 +89,7 @@ class FunctionRecorder:
                 record.kind = call_signature.kind if call is call_signature.call else 0
                 if signature.expected is None:
                     record.learn = PendingObservation(one.where, signature)
+                record.call_cost = one.call_cost
                 self.log.add(record)
                 values = [record.output(i) for i in range(1, len(call_signature.outputs))]
             result = one.returned(record, call_signature, values)
@@ -99,6 +103,7 @@ class _FunctionCallInProgress:
 
     __slots__ = (
         "args",
+        "call_cost",
         "captured",
         "casting",
         "cls",
@@ -120,6 +125,7 @@ class _FunctionCallInProgress:
         "shared",
         "shipped",
         "sources",
+        "texts",
         "where",
         "written",
     )
@@ -149,6 +155,10 @@ class _FunctionCallInProgress:
         """Leaves among the tensors in objects, by number."""
         self.reachable: Any = None
         """The leaves that its code may add gradient to."""
+        self.call_cost: CallCost | None = None
+        """What is known of its time."""
+        self.texts: list[str] = []
+        """The non-tensor arguments as texts, of which each tells calls apart."""
         self.shared: AliasedArguments | None = None
         """How arguments share memory, if that matters."""
         self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
@@ -181,6 +191,8 @@ class _FunctionCallInProgress:
                     self.objects.append(arg)
                 flag = -1
                 key.append(identity)
+                if text := value_text(identity):
+                    self.texts.append(text)
                 sources.append(constant)
                 inputs.append(None)
             flags.append(flag)
@@ -191,6 +203,8 @@ class _FunctionCallInProgress:
                 self.embedded.append(constant)
                 self.objects.append(value)
             key.append((name, identity))
+            if text := value_text(identity):
+                self.texts.append(f"{name}={text}")
             sources.append(constant)
         self.sources, self.inputs, self.read, self.flags = sources, inputs, inputs, flags
         self.related = 0  # counts from two on
@@ -271,6 +285,7 @@ class _FunctionCallInProgress:
         key without what is said of shared memory."""
         recorder, cls = self.recorder, self.cls
         record = NodeRecord(recorder.log, self._call(), self.sources, (CONTEXT,), user_site())
+        record.call_cost = self.call_cost
         recorder.log.add(record)
         record.effects = True
         record.pinned = True  # whether its context can leave its worker is not known yet (H10)
@@ -384,6 +399,7 @@ class _FunctionCallInProgress:
             _tensors=tensors,
             _shipped=self.shipped,
             _captured=self.captured[: len(self.shipped.captured)],  # the others are those of arguments
+            _call_cost=self.call_cost,
             _versions=versions,
             _sequence=next_sequence(),
             _input_tangents=tangents,

@@ -20,6 +20,7 @@ from raygrad.workers.code.shipping import Shipped, ship
 from raygrad.workers.executors.base import CODE_CACHE_SIZE
 
 from ..recording.record_inputs import InputRecorder
+from .call_costs import CallCosts
 from .observations import Observations
 from .resource_requests import ResourceRequest, declares_request, requested_by
 
@@ -30,8 +31,15 @@ LASTING_KEPT: Final = 256
 class UserCode:
     """The user code of one session."""
 
-    def __init__(self, inputs: InputRecorder, observed: Observations, register: Callable[[Shipped], None]) -> None:
+    def __init__(
+        self,
+        inputs: InputRecorder,
+        observed: Observations,
+        register: Callable[[Shipped], None],
+        call_costs: CallCosts,
+    ) -> None:
         """`register` makes shipped code known to the executor."""
+        self.call_costs = call_costs
         self.requests: dict[str, ResourceRequest] = {}
         """By name in the graph, what user Functions request of workers."""
         self._inputs = inputs

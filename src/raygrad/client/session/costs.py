@@ -42,6 +42,10 @@ class CostRow(NamedTuple):
     """By how much of `factor` measurements are off it in the mean."""
     runs: int
     """Runs that it was measured in."""
+    first_run: bool = False
+    """Only the first run of its code was measured, with imports and compilation; a later one replaces it."""
+    values: str = ""
+    """The non-tensor arguments, where times differ between them."""
 
 
 class SessionCosts:
@@ -66,9 +70,14 @@ class SessionCosts:
 
     def rows(self) -> list[CostRow]:
         """Return what was measured of nodes, the kinds that take longest first."""
-        kinds = self.learn().kinds
-        rows = [CostRow(kind, one.seconds, one.factor, one.spread, one.count) for kind, one in kinds.items()]
-        return sorted(rows, key=lambda row: (-row.seconds, row.kind))
+        measured = self.learn()
+        estimates = [(kind, "", one) for kind, one in measured.kinds.items()]
+        estimates += measured.values.rows()
+        rows = [
+            CostRow(kind, one.seconds, one.factor, one.spread, one.count, one.first, values)
+            for kind, values, one in estimates
+        ]
+        return sorted(rows, key=lambda row: (-row.seconds, row.kind, row.values))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that was measured to a file, for `rg.Session(..., costs=path)`."""

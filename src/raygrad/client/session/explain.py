@@ -60,7 +60,7 @@ def explain(
             wanted = _needed_by(tensors)
             records = [record for record in records if id(record) in wanted]
         session.costs.learn()
-        built = build(0, records, code.requests)
+        built = build(0, records, code.requests, hints=code.call_costs.hints(records))
         submission = built.submission
         graph = submission.graph
         sites, name_of = [record.site for record in records], session._driver.executor.name_of

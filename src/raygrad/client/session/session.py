@@ -26,6 +26,7 @@ from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.executors.driver import Driver
 
 from ..compile.compiled import CompiledFunction
+from ..functions.call_costs import CallCosts
 from ..functions.observations import Observations
 from ..functions.saved_policy import WORKER, checked_policy
 from ..functions.user_code import UserCode
@@ -163,7 +164,10 @@ class Session:
         self._driver = driver = Driver(executor, planner, Machine(), self._listener)
         self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout)
         inputs = InputRecorder(log, by_reference=address == "local" and not strict)
-        code = UserCode(inputs, observed, lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment))
+        call_costs = CallCosts(lambda: measured.values.functions)
+        code = UserCode(
+            inputs, observed, lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment), call_costs
+        )
         link = RunLink(waiter, log, runs.clocks, executor.name_of)
         self._submitter = Submitter(
             link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync

@@ -7,9 +7,11 @@ and rolls back the variables that were written for it.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from raygrad.errors import DroppedError, RaygradError
+from raygrad.scheduler.model.measured_costs import NO_VALUES
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal
 
 from ..recording.records import NodeRecord
@@ -77,9 +79,13 @@ class Submitter:
                 self.release_dropped()
                 self._waiter.poll()
                 return
-            submission = self._graphs.submission(number, records, self._code.requests, open_ended=open_ended)
+            hints = self._code.call_costs.hints(records)
+            submission = self._graphs.submission(
+                number, records, self._code.requests, hints=hints, open_ended=open_ended
+            )
             learns: dict[int, NodeRecord] = {}
             stories: dict[int, str] = {}
+            values: dict[int, str] = {}
             for index, record in enumerate(records):
                 record.run = number
                 record.sources = ()
@@ -90,7 +96,9 @@ class Submitter:
                     learns[index] = record
                 if record.story:
                     stories[index] = record.story
-            self.send(submission, [record.site for record in records], learns, stories)
+                if record.call_cost is not None and record.call_cost.values:
+                    values[index] = record.call_cost.values
+            self.send(submission, [record.site for record in records], learns, stories, values)
             if self.sync and not open_ended:
                 self._waiter.wait_for_everything()
 
@@ -100,6 +108,7 @@ class Submitter:
         sites: list[Site | None],
         learns: dict[int, NodeRecord],
         stories: dict[int, str],
+        values: Mapping[int, str] = NO_VALUES,
     ) -> None:
         """Send a submission, with the writes to variables since the last one.
 
@@ -108,6 +117,7 @@ class Submitter:
             sites: the user's line of each node.
             learns: by node, the records that learn from the run.
             stories: by node, where its forward was recorded, under anomaly detection.
+            values: by node, the non-tensor arguments of calls of user Functions, to learn what they take by.
 
         Raises:
             DroppedError: it reads a value of a run that failed.
@@ -144,8 +154,11 @@ class Submitter:
             sites[-1:] = [*[None] * added, sites[-1]]
             if last in stories:
                 stories[last + added] = stories.pop(last)
+            if last in values:
+                values = {**values, last + added: values[last]}
         run = Run(self._link, number, planned.plan, planned.graph, sites, started)
         run.alone = alone
+        run.values = values
         table.enter(run)
 
     def next_run(self) -> int:

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.graph import CostHint, Graph
 from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
@@ -57,17 +57,18 @@ class GraphCache:
         records: Sequence[NodeRecord],
         requests: Mapping[str, ResourceRequest] = MappingProxyType({}),
         *,
+        hints: tuple[CostHint, ...] = (),
         open_ended: bool = False,
     ) -> GraphSubmission:
         """Return the submission of `records` as run `run`: what `build` returns. The records learn where their values
         will be."""
-        outline = None if open_ended or requests else _outline(records)
+        outline = None if open_ended or requests else _outline(records, hints)
         if outline is None:
-            return build(run, records, requests, open_ended=open_ended).submission
+            return build(run, records, requests, hints=hints, open_ended=open_ended).submission
         name, given, specs = outline
         known = self._known.get(name)
         if known is None:
-            made = build(run, records).submission
+            made = build(run, records, hints=hints).submission
             self._known[name] = _CachedGraph(made.graph, made.encoded, made.key, specs)
             if len(self._known) > MAX_GRAPHS:
                 self._known.popitem(last=False)
@@ -80,7 +81,7 @@ class GraphCache:
         return GraphSubmission(run, known.graph, known.encoded, known.key, given)
 
 
-def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
+def _outline(records: Sequence[NodeRecord], hints: tuple[CostHint, ...]) -> _GraphOutline | None:
     """Return the outline of the graph of records, whose `base` counts from the first afterwards; None for records of
     which only the graph itself tells what they are. Externals are in the order in which `build` has them."""
     numbers: list[int] = []
@@ -129,4 +130,6 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
     digest = blake2b(array("q", (len(numbers), len(specs), *map(id, specs))).tobytes(), digest_size=16)
     digest.update(array("q", numbers).tobytes())
     digest.update(array("q", kept).tobytes())
+    if hints:
+        digest.update(repr(hints).encode())
     return _GraphOutline(digest.digest(), tuple(given), tuple(specs))

@@ -6,7 +6,7 @@ The submitter makes it, the run listener fills it in.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from raygrad.errors import SessionError
 from raygrad.scheduler.explain.actual_run import run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
-from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
+from raygrad.scheduler.model.measured_costs import NO_VALUES, MeasuredCosts, TimedRecord
 
 from ..options import path_of, seconds
 
@@ -65,6 +65,8 @@ class Run:
         self.failed = False
         self.alone = False
         """No other run of the session was under way meanwhile."""
+        self.values: Mapping[int, str] = NO_VALUES
+        """By node, the non-tensor arguments of calls of user Functions."""
         self._emits: list[tuple[int, int, str, Any]] = []
         self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
 
@@ -79,7 +81,7 @@ class Run:
 
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
-        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=self.alone)
+        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=self.alone, values=self.values)
 
     @property
     def seconds(self) -> float | None:
