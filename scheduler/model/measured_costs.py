@@ -10,10 +10,9 @@ host with another clock than the client's only the times of nodes are learned.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from raygrad.errors import CostsError
@@ -47,8 +46,9 @@ MAX_HISTORIES: Final = 64
 """Plans whose nodes' kinds are remembered, as many as the planner keeps."""
 
 
-NO_VALUES: Final[Mapping[int, str]] = MappingProxyType({})
-"""Of nodes without non-tensor arguments."""
+def no_values(_: int) -> str:
+    """Return the non-tensor arguments of a node where none are known."""
+    return ""
 
 
 class TimedRecord(NamedTuple):
@@ -179,7 +179,7 @@ class MeasuredCosts:
         here: str,
         *,
         alone: bool,
-        values: Mapping[int, str] = NO_VALUES,
+        values: Callable[[int], str] = no_values,
     ) -> None:
         """Count a run that has ended well, and enter it if it is one to learn from; see `take`."""
         if self.wants(plan):
@@ -194,10 +194,11 @@ class MeasuredCosts:
         here: str,
         *,
         alone: bool = True,
-        values: Mapping[int, str] = NO_VALUES,
+        values: Callable[[int], str] = no_values,
     ) -> None:
         """Enter a run that has ended well: its calls, in any order. `here` is the client's host; `alone` that no other
-        run was under way before it had ended; `values` has the non-tensor arguments of user Functions, by node."""
+        run was under way before it had ended; `values` returns the non-tensor arguments of a node of a user Function,
+        as a text."""
         known = self._plans.get(plan.hash)
         new = known is None
         if known is None:

@@ -42,7 +42,7 @@ class NodeSamples:
         kinds: CostClasses,
         counts: Mapping[int, int],
         record: Record,
-        values: Mapping[int, str],
+        values: Callable[[int], str],
         seconds_of: Callable[[CostKind], float],
     ) -> None:
         """Add the times of one segment's nodes.
@@ -51,7 +51,7 @@ class NodeSamples:
             kinds: the classes of the graph's nodes.
             counts: how many nodes of each class the segment has.
             record: its record.
-            values: by node, the non-tensor arguments of user Functions.
+            values: returns the non-tensor arguments of a node of a user Function, as a text.
             seconds_of: returns the expected seconds of a kind, for nodes that were not timed one by one.
         """
         alone: Counter[int] = Counter()
@@ -61,8 +61,8 @@ class NodeSamples:
             kind = kinds.kinds[one]
             first = bool(kind.family) and self._runs_first(kind.family, record.worker)
             self._add(kind, "", seconds, 1, first)
-            if index in values:
-                self._add(kind, values[index], seconds, 1, first)
+            if kind.family and (value := values(index)):
+                self._add(kind, value, seconds, 1, first)
             alone[one] += 1
             apart += seconds
         rest = {one: number - alone[one] for one, number in counts.items() if number > alone[one]}

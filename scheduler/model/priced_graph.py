@@ -78,6 +78,7 @@ class PricedGraph:
         """The classes of the nodes, numbered by their first nodes."""
         spec, specs = self.spec, self.graph.specs
         known: dict[tuple[object, ...], int] = {}
+        key: tuple[object, ...]
         number: list[int] = []
         classes: list[NodeClass] = []
         hinted = {hint.node: hint for hint in self.graph.hints}
@@ -86,15 +87,13 @@ class PricedGraph:
             outputs = node.outputs
             read = tuple([spec[value] for value in node.inputs if value >= 0])
             key = (node.role, node.fn, node.depth, read, outputs)
-            hint = hinted.get(len(number)) if hinted else None
-            if hint is not None:
+            if hinted and (hint := hinted.get(len(number))) is not None:
                 key = (*key, hint.seconds, hint.values)
+                hints.setdefault(known.get(key, len(classes)), hint)
             one = known.get(key)
             if one is None:
                 one = known[key] = len(classes)
                 classes.append((node, [specs[each] for each in read], [specs[each] for each in outputs]))
-                if hint is not None:
-                    hints[one] = hint
             number.append(one)
         return NodeClasses(number, classes, hints)
 
@@ -122,9 +121,7 @@ class PricedGraph:
         unknown = {*self.unknown_classes}
         if unknown:
             read = [costs.value_bytes(spec) for one in unknown for spec in classes[one][1]]
-            known = [
-                took for one, took in enumerate(seconds) if classes[one][0].role == ROLE_FUNCTION and one not in unknown
-            ]
+            known = [took for one, took in enumerate(seconds) if one not in unknown]
             least = max(*known, UNKNOWN_TRANSFERS * costs.transfer_seconds(max(read, default=0)), 0.0)
             factor = max(least / costs.function_seconds, 1.0)
             for one in unknown:

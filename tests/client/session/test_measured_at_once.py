@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.client.functions.call_costs import BY_NAME, CallCost
+from raygrad.client.recording.records import snapshot
 from raygrad.errors import CostsError
 from raygrad.scheduler.explain.explanation import Reason
 from raygrad.scheduler.model.costs import Costs
@@ -311,3 +313,17 @@ def test_branches_that_never_ran_and_their_backwards_run_on_both_workers_at_once
         for kind in ("forward", "backward"):
             nodes = [i for i, one in enumerate(zip(names, kinds, strict=True)) if one == ("Declared", kind)]
             assert share_of_report(report, nodes) == [2, 2]
+
+
+def test_a_call_is_told_apart_by_plain_and_pickled_arguments_whatever_their_names() -> None:
+    large = np.zeros(3)
+
+    def values(*arguments: Any) -> str:
+        return CallCost(0.0, arguments).values()
+
+    assert values((int, 3), (str, "mean"), (BY_NAME, "steps", (float, 0.5))) == "3, 'mean', steps=0.5"
+    assert values(snapshot(large)[1], snapshot(True)[1]) == "True"
+    assert values(snapshot({"a": 1})[1]) == values(snapshot({"a": 1})[1]) != values(snapshot({"a": 2})[1])
+    assert values(snapshot(large)[1]) == ""
+    assert len(values((str, "x" * 1000))) < 80
+    assert len({values((int, 1)), values((float, 1.0)), values((bool, True))}) == 3

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_TEXT: Final = 80
 """Letters of the values of a call; longer ones are named by their digest."""
 
+BY_NAME: Final = "by name"
+"""Marks arguments that are given by name."""
+
 _PLAIN: Final = frozenset({int, float, bool, str, complex, bytes, type(None)})
 
 
@@ -33,8 +36,22 @@ class CallCost(NamedTuple):
 
     seconds: float
     """Hinted for forward; 0.0 if nothing is."""
-    values: str
-    """The non-tensor arguments; "" if there are none that tell calls apart."""
+    arguments: Sequence[Any]
+    """What identifies the non-tensor arguments (`records.snapshot`); of those by name (BY_NAME, name, that)."""
+
+    def values(self) -> str:
+        """Return the non-tensor arguments as a text; "" if there are none that tell calls apart. Most calls never need
+        it."""
+        texts: list[str] = []
+        for identity in self.arguments:
+            name = ""
+            if identity[0] is BY_NAME:
+                _, name, identity = identity
+                name += "="
+            if text := _value_text(*identity[:2]):
+                texts.append(name + text)
+        text = ", ".join(texts)
+        return text if len(text) <= MAX_TEXT else _digest(text.encode())
 
 
 class CallCosts:
@@ -50,17 +67,6 @@ class CallCosts:
         """Whether any Function that was applied has a `cost`."""
         self._values_known = values_known
 
-    def call_cost(self, cls: type[Any], args: Sequence[Any], named: Mapping[str, Any], texts: list[str]) -> CallCost:
-        """Return what is known of the time of a call; `texts` names its non-tensor arguments.
-
-        Raises:
-            TypeError, ValueError: the `cost` of the class is not what it should be.
-        """
-        seconds = hinted_seconds(cls, args, named)
-        self.hinted = self.hinted or seconds > 0.0
-        values = ", ".join(texts)
-        return CallCost(seconds, values if len(values) <= MAX_TEXT else _digest(values.encode()))
-
     def hints(self, records: Sequence[NodeRecord]) -> tuple[CostHint, ...]:
         """Return the hints for a graph of these records. Values are named where they count and were measured: a plan
         is made for each of them, and one for all others."""
@@ -73,33 +79,36 @@ class CallCosts:
             if known is None:
                 continue
             work: Any = record.work
-            values = values_known.get(work.fn)
-            text = "" if values is None else known.values if known.values in values else OTHER_VALUES
-            if text or known.seconds:
-                hints.append(CostHint(index, known.seconds, text))
+            measured = values_known.get(work.fn)
+            values = "" if measured is None else known.values()
+            if values and measured is not None and values not in measured:
+                values = OTHER_VALUES
+            if values or known.seconds:
+                hints.append(CostHint(index, known.seconds, values))
         return tuple(hints)
 
 
-def value_text(identity: Any) -> str:
-    """Return the text of a non-tensor argument by what identifies it (`records.snapshot`); "" for one whose content is
-    not known."""
-    kind, value, *_ = identity
+def _value_text(kind: Any, value: Any) -> str:
+    """Return the text of a non-tensor argument; "" for one whose content is not known."""
     if kind in _PLAIN:
         return repr(value)
     return _digest(value) if kind == "pickle" else ""
 
 
+def declares_cost(cls: Any) -> bool:
+    """Tell whether a Function hints at its time."""
+    return getattr(cls, "cost", None) is not None
+
+
 def hinted_seconds(cls: type[Any], args: Sequence[Any], named: Mapping[str, Any]) -> float:
-    """Return the seconds of forward by the `cost` of a Function; 0.0 if it has none, or says None of this call. It is
-    given what `infer` is, and keyword-only arguments by name.
+    """Return the seconds of forward by the `cost` of a Function; 0.0 if it says None of this call. It is given what
+    `infer` is, and keyword-only arguments by name.
 
     Raises:
         TypeError: it is neither a number nor a function that returns one.
         ValueError: it is no time.
     """
-    declared: Any = getattr(cls, "cost", None)
-    if declared is None:
-        return 0.0
+    declared: Any = cls.cost
     if not callable(declared):
         return _checked(declared, f"{cls.__name__}.cost", "must be seconds, or a function of the arguments")
     given = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]

@@ -28,7 +28,7 @@ from ..recording.record_inputs import InputRecorder
 from ..recording.records import CONTEXT, Constant, NodeRecord, place_embedded, snapshot
 from ..recording.source_locations import user_site
 from .aliased_arguments import AliasedArguments, check_aliased, find_aliased, may_change
-from .call_costs import CallCost, value_text
+from .call_costs import BY_NAME, CallCost, declares_cost, hinted_seconds
 from .call_signature import CallSignature, any_on_device, context_of
 from .leaf_gradients import reachable_leaves
 from .observations import Observations
@@ -67,8 +67,6 @@ class FunctionRecorder:
         """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
         with self.log.lock:
             one = _FunctionCallInProgress(self, cls, args, named)
-            if one.texts or getattr(cls, "cost", None) is not None:
-                one.call_cost = self.code.call_costs.call_cost(cls, args, named, one.texts)
             if one.embedded or one.shipped.captured:
                 one.read_captured()
             one.where = where = tuple(one.key)
@@ -77,7 +75,12 @@ class FunctionRecorder:
                 signature = self.observed.signatures.get(one.where)
             call_signature: CallSignature | None = self.call_signatures.get(one.where)
             if call_signature is None or not call_signature.serves(one.cls, signature):
+                one.find_hint()
                 call_signature = one.predicted(signature)
+            elif call_signature.hinted:
+                one.find_hint()
+            elif one.others:
+                one.call_cost = _call_cost(CallCost, (0.0, one.others))
             if call_signature is None:
                 call_signature, record, values = one.run_first(alone=where)
             else:
@@ -115,6 +118,7 @@ class _FunctionCallInProgress:
         "leaves",
         "named",
         "objects",
+        "others",
         "policy",
         "reachable",
         "read",
@@ -125,7 +129,6 @@ class _FunctionCallInProgress:
         "shared",
         "shipped",
         "sources",
-        "texts",
         "where",
         "written",
     )
@@ -157,8 +160,6 @@ class _FunctionCallInProgress:
         """The leaves that its code may add gradient to."""
         self.call_cost: CallCost | None = None
         """What is known of its time."""
-        self.texts: list[str] = []
-        """The non-tensor arguments as texts, of which each tells calls apart."""
         self.shared: AliasedArguments | None = None
         """How arguments share memory, if that matters."""
         self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
@@ -173,6 +174,7 @@ class _FunctionCallInProgress:
         sources: list[Any] = []
         inputs: list[Pending | None] = []
         flags: list[int] = []
+        others: list[Any] = []
         for arg in self.args:
             if isinstance(arg, Tensor):
                 pending = recorder.inputs.leaf(arg)
@@ -191,8 +193,7 @@ class _FunctionCallInProgress:
                     self.objects.append(arg)
                 flag = -1
                 key.append(identity)
-                if text := value_text(identity):
-                    self.texts.append(text)
+                others.append(identity)
                 sources.append(constant)
                 inputs.append(None)
             flags.append(flag)
@@ -203,10 +204,10 @@ class _FunctionCallInProgress:
                 self.embedded.append(constant)
                 self.objects.append(value)
             key.append((name, identity))
-            if text := value_text(identity):
-                self.texts.append(f"{name}={text}")
+            others.append((BY_NAME, name, identity))
             sources.append(constant)
         self.sources, self.inputs, self.read, self.flags = sources, inputs, inputs, flags
+        self.others = others  # what identifies the non-tensor arguments
         self.related = 0  # counts from two on
         if len(self.args) > 1:
             self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
@@ -229,6 +230,15 @@ class _FunctionCallInProgress:
             captured = [*captured, *reachable.grads]
         self.captured, self.reachable = captured, reachable
         self.sources.extend([None if value is None else recorder.inputs.source(value) for value in captured])
+
+    def find_hint(self) -> None:
+        """Find what its class says of its time; what it says wrongly is an error before anything runs."""
+        hinted = declares_cost(self.written)
+        if hinted:
+            self.recorder.code.call_costs.hinted = True
+        if hinted or self.others:
+            seconds = hinted_seconds(self.written, self.args, self.named) if hinted else 0.0
+            self.call_cost = CallCost(seconds, self.others)
 
     def reads_aliased(self) -> bool:
         """Tell whether arguments are of one memory, of which forward may change one; if so, have it read the owners."""
@@ -443,6 +453,9 @@ class _FunctionCallInProgress:
             members["_places"] = tuple([entry.device for entry in signature.outputs])
         return members
 
+
+_call_cost: Any = tuple.__new__
+"""Makes a `CallCost` in a quarter of the time."""
 
 _NONE: dict[int, Any] = {}
 """Of what most applications have none of; never written to."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from raygrad.errors import DroppedError, RaygradError
-from raygrad.scheduler.model.measured_costs import NO_VALUES
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal
 
 from ..recording.records import NodeRecord
@@ -23,6 +23,7 @@ from ..submission.submission import Submitted, needed_records
 if TYPE_CHECKING:
     from raygrad.workers.executors.driver import Driver
 
+    from ..functions.call_costs import CallCost
     from ..functions.user_code import UserCode
     from ..recording.garbage_collection import GarbageCollectorTuning
     from ..recording.held_records import HeldRecords
@@ -85,7 +86,7 @@ class Submitter:
             )
             learns: dict[int, NodeRecord] = {}
             stories: dict[int, str] = {}
-            values: dict[int, str] = {}
+            called: dict[int, CallCost] = {}
             for index, record in enumerate(records):
                 record.run = number
                 record.sources = ()
@@ -96,9 +97,9 @@ class Submitter:
                     learns[index] = record
                 if record.story:
                     stories[index] = record.story
-                if record.call_cost is not None and record.call_cost.values:
-                    values[index] = record.call_cost.values
-            self.send(submission, [record.site for record in records], learns, stories, values)
+                if record.call_cost is not None:
+                    called[index] = record.call_cost
+            self.send(submission, [record.site for record in records], learns, stories, called)
             if self.sync and not open_ended:
                 self._waiter.wait_for_everything()
 
@@ -108,7 +109,7 @@ class Submitter:
         sites: list[Site | None],
         learns: dict[int, NodeRecord],
         stories: dict[int, str],
-        values: Mapping[int, str] = NO_VALUES,
+        called: Mapping[int, CallCost] = MappingProxyType({}),
     ) -> None:
         """Send a submission, with the writes to variables since the last one.
 
@@ -117,7 +118,7 @@ class Submitter:
             sites: the user's line of each node.
             learns: by node, the records that learn from the run.
             stories: by node, where its forward was recorded, under anomaly detection.
-            values: by node, the non-tensor arguments of calls of user Functions, to learn what they take by.
+            called: by node of a user Function, what is known of the time of the call, with its arguments.
 
         Raises:
             DroppedError: it reads a value of a run that failed.
@@ -154,11 +155,11 @@ class Submitter:
             sites[-1:] = [*[None] * added, sites[-1]]
             if last in stories:
                 stories[last + added] = stories.pop(last)
-            if last in values:
-                values = {**values, last + added: values[last]}
+            if last in called:
+                called = {**called, last + added: called[last]}
         run = Run(self._link, number, planned.plan, planned.graph, sites, started)
         run.alone = alone
-        run.values = values
+        run.called = called
         table.enter(run)
 
     def next_run(self) -> int:

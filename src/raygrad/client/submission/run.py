@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.errors import SessionError
 from raygrad.scheduler.explain.actual_run import run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
-from raygrad.scheduler.model.measured_costs import NO_VALUES, MeasuredCosts, TimedRecord
+from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 
 from ..options import path_of, seconds
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from raygrad.report.run_report import RunReport
     from raygrad.scheduler.model.plan import Cluster, Plan
 
+    from ..functions.call_costs import CallCost
     from ..recording.record_log import RecordLog
     from ..recording.source_locations import Site
     from .waiter import Waiter
@@ -65,8 +67,8 @@ class Run:
         self.failed = False
         self.alone = False
         """No other run of the session was under way meanwhile."""
-        self.values: Mapping[int, str] = NO_VALUES
-        """By node, the non-tensor arguments of calls of user Functions."""
+        self.called: Mapping[int, CallCost] = MappingProxyType({})
+        """By node of a user Function, what is known of the time of the call, with its arguments."""
         self._emits: list[tuple[int, int, str, Any]] = []
         self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
 
@@ -81,7 +83,12 @@ class Run:
 
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
-        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=self.alone, values=self.values)
+        called = self.called
+
+        def values(node: int) -> str:
+            return called[node].values() if node in called else ""
+
+        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=self.alone, values=values)
 
     @property
     def seconds(self) -> float | None:
