@@ -24,14 +24,20 @@ from .costs import Costs
 from .function_costs import CostKind
 from .node_samples import NodeSamples
 from .plan import Cluster, Plan, Segment
-from .running_estimates import NEWEST_WEIGHT, SLOWER_WEIGHT, Estimate, PlanTimes
+from .running_estimates import (
+    MIN_FACTOR,
+    NEWEST_WEIGHT,
+    SLOWER_WEIGHT,
+    Estimate,
+    PlanTimes,
+    estimates_data,
+    estimates_of,
+    finite,
+)
 from .value_costs import ValueCosts, known_functions
 
 VERSION: Final = 2
 """The version of the format of `as_data`. Version 1 had user Functions under other kinds, which nobody would find."""
-
-MIN_FACTOR: Final = 1e-6
-"""The smallest factor: every node takes time."""
 
 MAX_LINK_FACTOR: Final = 4.0
 """One measurement of a link counts at most as this many times what was known: a pause of the machine is no link."""
@@ -90,6 +96,8 @@ class MeasuredCosts:
         self.prior = Costs() if prior is None else prior
         self.kinds: dict[str, Estimate] = {}
         """By kind of node, what was measured."""
+        self.early: dict[str, Estimate] = {}
+        """By kind of user Functions that no run which has ended has measured, what runs under way have shown."""
         self.values = ValueCosts()
         """The same of user Functions, per value of their non-tensor arguments."""
         self.runs = 0
@@ -108,6 +116,8 @@ class MeasuredCosts:
         self._changed = False
         self._plans: OrderedDict[bytes, _PlanHistory] = OrderedDict()
         self._samples = NodeSamples()
+        self._arriving: tuple[bytes, CostClasses] | None = None
+        """The plan whose record arrived last before its run had ended, and the classes of its nodes."""
 
     def costs(self) -> Costs:
         """Return what is known now; of the next epoch if something was learned since the last time."""
@@ -118,7 +128,7 @@ class MeasuredCosts:
                 epoch=self._costs.epoch + 1,
                 factors={kind: one.factor for kind, one in self.kinds.items()},
                 runs={kind: one.count for kind, one in self.kinds.items()},
-                functions=known_functions(self.kinds, self.values),
+                functions=known_functions({**self.early, **self.kinds}, self.values),
             )
         return self._costs
 
@@ -170,6 +180,21 @@ class MeasuredCosts:
         self._costs = replace(self._costs, **figures)
         self._changed = True
 
+    def arrived(self, graph: Graph, plan: Plan, record: Record) -> None:
+        """Enter what a record of a run under way shows of user Functions of which nothing was measured: a plan that is
+        made before the run has ended need not guess. The end of the run replaces it (`take`)."""
+        if plan.hash in self._plans or not record.timing.nodes:
+            return
+        if self._arriving is None or self._arriving[0] != plan.hash:
+            self._arriving = plan.hash, cost_classes_of(graph, self.prior)
+        node, kinds = self._arriving[1]
+        for index, _, seconds in record.timing.nodes:
+            kind = kinds[node[index]]
+            if kind.family and kind.name not in self.kinds:
+                factor = max(seconds / kind.prior, MIN_FACTOR)
+                self.early.setdefault(kind.name, Estimate()).take(factor, seconds, first=True)
+                self._changed = True
+
     def ended(
         self,
         graph: Graph,
@@ -218,6 +243,7 @@ class MeasuredCosts:
             if value:
                 self.values.take(name, value, factor, seconds, first=first)
             else:
+                self.early.pop(name, None)
                 self.kinds.setdefault(name, Estimate()).take(factor, seconds, first=first)
         known.span.measured += 1
         quiet = bool(calls) and alone
@@ -319,8 +345,8 @@ class MeasuredCosts:
         return {
             "raygrad costs": VERSION,
             "links": {name: rate for name in LINK_FIGURES if isfinite(rate := getattr(costs, name))},
-            "nodes": _estimates_data(self.kinds),
-            "values": {kind: _estimates_data(self.values.of(kind)) for kind in sorted(self.values)},
+            "nodes": estimates_data(self.kinds),
+            "values": {kind: estimates_data(self.values.of(kind)) for kind in sorted(self.values)},
         }
 
     def use_data(self, data: Any) -> None:
@@ -339,11 +365,11 @@ class MeasuredCosts:
                 "save what this version has measured"
             )
         try:
-            figures = {name: _figure(rate) for name, rate in body["links"].items() if name in LINK_FIGURES}
+            figures = {name: finite(rate) for name, rate in body["links"].items() if name in LINK_FIGURES}
             if 0.0 in (figures.get("bandwidth"), figures.get("give_bandwidth")):
                 raise ValueError("a bandwidth is 0")
-            kinds = _estimates_of(body["nodes"])
-            values = {str(kind): _estimates_of(some) for kind, some in body["values"].items()}
+            kinds = estimates_of(body["nodes"])
+            values = {str(kind): estimates_of(some) for kind, some in body["values"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CostsError(f"the costs are damaged: {type(error).__name__}: {error}") from error
         self.kinds.update(kinds)
@@ -369,23 +395,3 @@ BURST_SECONDS: Final = 0.005
 
 MIN_LINK_SECONDS: Final = 20e-6
 """What is known of a link is taken to be at least this where a measurement is held against it."""
-
-
-def _figure(raw: Any) -> float:
-    number = float(raw)
-    if number < 0.0 or not isfinite(number):
-        raise ValueError(f"{raw!r} is no time, rate or factor")
-    return number
-
-
-def _estimates_data(estimates: Mapping[str, Estimate]) -> dict[str, list[Any]]:
-    return {
-        name: [one.factor, one.spread, one.seconds, one.count, one.first] for name, one in sorted(estimates.items())
-    }
-
-
-def _estimates_of(data: Any) -> dict[str, Estimate]:
-    return {
-        str(name): Estimate(_figure(factor) or MIN_FACTOR, _figure(spread), _figure(seconds), int(count), bool(first))
-        for name, (factor, spread, seconds, count, first) in data.items()
-    }

@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from math import isfinite
+from typing import Any, Final
 
 NEWEST_WEIGHT: Final = 0.25
 """The weight of a new measurement in the running mean: those of ten runs ago count a twentieth."""
 
 SLOWER_WEIGHT: Final = 0.1
 """The weight of a new measurement that is slower: other work of the machine only adds time."""
+
+MIN_FACTOR: Final = 1e-6
+"""The smallest factor: every node takes time."""
 
 MAX_NODE_FACTOR: Final = 2.0
 """One measurement of a kind of node counts at most as this many times what was known: a node of 50 µs during which the
@@ -73,3 +78,34 @@ class PlanTimes:
         self.count += 1
         weight = 1.0 if self.count <= 2 else max(NEWEST_WEIGHT, 1.0 / (self.count - 1))
         self.seconds += weight * (seconds - self.seconds)
+
+
+def estimates_data(estimates: Mapping[str, Estimate]) -> dict[str, list[Any]]:
+    """Return estimates as plain data, for `estimates_of`."""
+    return {
+        name: [one.factor, one.spread, one.seconds, one.count, one.first] for name, one in sorted(estimates.items())
+    }
+
+
+def estimates_of(data: Any) -> dict[str, Estimate]:
+    """Return the estimates that `estimates_data` returned as data.
+
+    Raises:
+        AttributeError, TypeError, ValueError: they are none.
+    """
+    return {
+        str(name): Estimate(finite(factor) or MIN_FACTOR, finite(spread), finite(seconds), int(count), bool(first))
+        for name, (factor, spread, seconds, count, first) in data.items()
+    }
+
+
+def finite(raw: Any) -> float:
+    """Return a time, rate or factor that was read.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    number = float(raw)
+    if number < 0.0 or not isfinite(number):
+        raise ValueError(f"{raw!r} is no time, rate or factor")
+    return number

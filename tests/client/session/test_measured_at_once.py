@@ -18,6 +18,10 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.function_costs import Origin
 
 SECONDS = 0.2
+"""Forward and backward sleep so long."""
+
+MEASURED = 0.9 * SECONDS
+"""What is measured of that at least: the time that other threads of this process computed is left out."""
 
 
 class Sleep(rg.autograd.Function):
@@ -106,11 +110,11 @@ def test_the_first_run_of_a_function_reaches_the_next_plan() -> None:
         Sleep.apply(xs[0])
         explained = explain_step(session, Sleep, xs)
         forward, backward = of_function(explained, "Sleep"), of_function(explained, "Sleep", "backward")
-        assert explained.plan.seconds >= 4 * SECONDS
+        assert explained.plan.seconds >= 4 * MEASURED
         assert origins(explained, "Sleep") == {Origin.FIRST_RUN}
         assert origins(explained, "Sleep", "backward") == {Origin.FORWARD}
         for node in forward:
-            assert SECONDS <= explained.plan.node_seconds[node] < 2 * SECONDS
+            assert MEASURED <= explained.plan.node_seconds[node] < 2 * SECONDS
             assert explained.plan.node_seconds[backward[0]] == 2 * explained.plan.node_seconds[node]
         assert share(explained.plan, forward) == [2, 2]
         assert share(explained.plan, backward) == [2, 2]
@@ -171,7 +175,7 @@ def test_other_shapes_are_scaled() -> None:
         Declared.apply(leaves(1)[0]).sum().item()
         explained = explain_step(session, Declared, leaves(4, size=1000))
         assert origins(explained, "Declared") == {Origin.SCALED}
-        assert all(explained.plan.node_seconds[node] >= SECONDS for node in of_function(explained, "Declared"))
+        assert all(explained.plan.node_seconds[node] >= MEASURED for node in of_function(explained, "Declared"))
 
 
 def test_another_session_begins_with_what_was_measured(tmp_path: Any) -> None:
@@ -186,9 +190,9 @@ def test_another_session_begins_with_what_was_measured(tmp_path: Any) -> None:
         explained = explain_step(session, Declared, leaves())
         assert origins(explained, "Declared") == {Origin.FIRST_RUN}
         assert origins(explained, "Declared", "backward") == {Origin.FIRST_RUN}
-        assert explained.plan.seconds >= 4 * SECONDS
+        assert explained.plan.seconds >= 4 * MEASURED
         explained = explain_step(session, Steps, leaves(1), 40)
-        assert explained.plan.node_seconds[of_function(explained, "Steps")[0]] >= 0.4
+        assert explained.plan.node_seconds[of_function(explained, "Steps")[0]] >= 0.36
 
 
 def test_a_file_of_an_older_version_is_refused(tmp_path: Any) -> None:
@@ -283,7 +287,7 @@ def test_times_that_differ_between_values_are_kept_per_value() -> None:
             total = sum([Steps.apply(x, steps).sum() for x, steps in zip(xs, (1, 30, 1), strict=True)])
             explained = session.explain(total)
             seconds = [explained.plan.node_seconds[node] for node in of_function(explained, "Steps")]
-        assert seconds[1] > 0.29
+        assert seconds[1] > 0.25
         assert seconds[0] == seconds[2] < 0.1
         assert origins(explained, "Steps") == {Origin.MEASURED}
         assert [row.values for row in session.costs.rows() if row.values and "vjp" not in row.kind] == ["30", "1"]

@@ -16,6 +16,7 @@ from raygrad.scheduler.model.measured_costs import (
     TimedRecord,
 )
 from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import make_plan
 
 CLUSTER = Cluster.of(2)
@@ -74,6 +75,24 @@ def test_short_nodes_share_their_time_as_was_expected_of_them(builder):
     assert cos.factor == pytest.approx(sin.factor)
     assert cos.seconds + sin.seconds == pytest.approx(1.0)
     assert not before.factors
+
+
+def test_a_record_counts_for_unknown_functions_before_its_run_has_ended(builder):
+    build = builder(externals=2)
+    build.keep_on_worker(build.function("f", 0, pin=0)[1], build.function("f", 1, pin=1)[1])
+    graph = build.graph()
+    plan, measured = planned(graph), MeasuredCosts()
+    records = [called(0, steps=5.0, nodes=[(0, 0.0, 5.0)]), called(1, steps=3.0, nodes=[(1, 0.0, 3.0)])]
+    assert measured.costs().is_unknown(graph.nodes[0])
+    measured.arrived(graph, plan, records[0].record)
+    assert PricedGraph(graph, measured.costs()).seconds == pytest.approx([5.0, 5.0])
+    measured.take(graph, plan, records, CLUSTER, "")
+    assert PricedGraph(graph, measured.costs()).seconds == pytest.approx([3.0, 3.0]), (
+        "the other is the first of its code"
+    )
+    assert (measured.kinds[FUNCTION].count, measured.early) == (1, {})
+    measured.arrived(graph, plan, records[0].record)
+    assert not measured.early, "what has been measured is not measured again"
 
 
 def test_costs_go_by_what_was_measured_and_sizes_within_a_kind_still_tell(builder):

@@ -20,6 +20,7 @@ from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from ..options import path_of
 
 if TYPE_CHECKING:
+    from raygrad.proto.ir.program import Record
     from raygrad.scheduler.model.plan import Cluster
 
     from ..submission.run import Run
@@ -55,6 +56,8 @@ class SessionCosts:
         self._measured = measured
         self.lock = threading.RLock()
         """Held while something is learned, and while a submission is planned."""
+        self._arrived: deque[tuple[Run, Record]] = deque()
+        """Records of runs under way to learn from."""
         self._finished: deque[tuple[Run, Cluster, str]] = deque()
         """Runs to learn from: whoever waits finds that they have finished, while another thread may be planning."""
 
@@ -104,13 +107,22 @@ class SessionCosts:
 
     # ---- what the session says ---------------------------------------------------------------------------------------
 
+    def arrived(self, run: Run, record: Record) -> None:
+        """A record of a run that goes on has arrived."""
+        if record.timing.nodes:
+            self._arrived.append((run, record))
+
     def finished(self, run: Run, cluster: Cluster, host: str) -> None:
         """A run has ended well; `host` is the client's."""
         self._finished.append((run, cluster, host))
 
     def learn(self) -> MeasuredCosts:
-        """Learn from the runs that have finished: before a submission is planned, or somebody asks."""
+        """Learn from what has arrived, and from the runs that have finished: before a submission is planned, or
+        somebody asks."""
         with self.lock:
+            while self._arrived:
+                run, record = self._arrived.popleft()
+                run.teach_early(self._measured, record)
             while self._finished:
                 run, cluster, host = self._finished.popleft()
                 run.teach(self._measured, cluster, host)

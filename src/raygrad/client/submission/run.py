@@ -81,6 +81,10 @@ class Run:
         if record.timing.began:
             offset.saw(called)
 
+    def teach_early(self, measured: MeasuredCosts, record: Record) -> None:
+        """Tell a cost model what a record of this run shows, which goes on."""
+        measured.arrived(self._graph, self.plan, record)
+
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
         called = self.called
