@@ -71,6 +71,8 @@ class KnownTime(NamedTuple):
     factor: float
     """Measured seconds over those of the prior."""
     runs: int
+    first: bool = False
+    """Only first runs of the code in a process were measured."""
 
 
 class KnownKind(NamedTuple):
@@ -101,7 +103,7 @@ def function_figure(known: FunctionCosts, kind: CostKind, unknown: float) -> Fig
     if forward:
         same = _of_values(forward, kind.values) if kind.values else [one.time for one in forward.values()]
         if not same and not kind.hint:
-            same = [max(_of_values(forward) or [one.time for one in forward.values()], key=_seconds_of)]
+            same = [max(_of_other_values(forward) or [one.time for one in forward.values()], key=_seconds_of)]
         if same:
             return Figure(factor * _seconds_of(_nearest(same, kind.prior)), Origin.FORWARD)
     if kind.hint:
@@ -122,7 +124,7 @@ def _measured_figure(kinds: Mapping[str, KnownKind] | None, kind: CostKind) -> F
             return Figure(kind.prior * _nearest(same, kind.prior).factor, Origin.SCALED)
         if kind.hint:
             return None  # the hint is for these values
-        others = ([] if exact is None else [*exact.values.values()]) or _of_values(kinds)
+        others = _of_other_values(kinds if exact is None or not exact.values else {kind.name: exact})
         if others:  # which of them the new one is like, nobody knows: too much costs least
             return Figure(kind.prior * max(one.factor for one in others), Origin.SCALED)
     if exact is not None:
@@ -138,10 +140,15 @@ def _seconds_of(time: KnownTime) -> float:
     return time.prior * time.factor
 
 
-def _of_values(kinds: Mapping[str, KnownKind], values: str = "") -> list[KnownTime]:
-    """Return what was measured with some values of non-tensor arguments, by default with any."""
-    found = [one.values for one in kinds.values()]
-    return [time for some in found for name, time in some.items() if name == values or not values]
+def _of_values(kinds: Mapping[str, KnownKind], values: str) -> list[KnownTime]:
+    """Return what was measured with some values of non-tensor arguments."""
+    return [one.values[values] for one in kinds.values() if values in one.values]
+
+
+def _of_other_values(kinds: Mapping[str, KnownKind]) -> list[KnownTime]:
+    """Return what was measured with any values of non-tensor arguments; without first runs, if there are others."""
+    times = [time for one in kinds.values() for time in one.values.values()]
+    return [time for time in times if not time.first] or times
 
 
 def _nearest(times: Iterable[KnownTime], prior: float) -> KnownTime:

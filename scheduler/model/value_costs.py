@@ -73,10 +73,11 @@ class ValueCosts:
         self._settle()
 
     def _differ(self, kind: str) -> bool:
-        """Return whether times of a kind differ between values, first runs aside, and note it."""
-        known = [one for one in self._kinds[kind].values() if not one.first]
+        """Return whether times of a kind differ between values, and note it. First runs count: whether it was imports
+        or the value that took long is seen when it comes again, and until then too long a time costs least."""
+        known = self._kinds[kind].values()
         factors = [one.factor for one in known]
-        ratio = max(factors) / min(factors) if known else 1.0
+        ratio = max(factors) / min(factors)
         long = any(one.seconds >= MIN_SECONDS for one in known)
         if long and ratio > (MIN_RATIO if kind in self._apart else MAX_RATIO):
             self._apart.add(kind)
@@ -107,4 +108,4 @@ def known_functions(kinds: Mapping[str, Estimate], values: ValueCosts) -> Functi
 
 def _known_time(estimate: Estimate) -> KnownTime:
     prior = max(estimate.seconds / estimate.factor, MIN_PRIOR_SECONDS)
-    return KnownTime(prior, estimate.factor, estimate.count)
+    return KnownTime(prior, estimate.factor, estimate.count, estimate.first)

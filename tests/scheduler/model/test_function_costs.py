@@ -139,8 +139,20 @@ def test_values_whose_times_are_alike_or_short_do_not_count():
     assert ran("short", a=100e-6, b=900e-6) is None
     assert ran("apart", a=1.0, b=4.5) == {"a", "b"}
     assert ran("apart", c=2.0) == {"a", "b", "c"}
-    known.values.take("function @first cpu 6>", "a", 1e4, 2.0, first=True)
-    assert ran("first", b=0.1) is None, "of a first run nobody knows what imports took"
+
+
+def test_a_first_run_counts_for_its_own_value_and_not_for_others(builder):
+    """What took long there, imports or the value, is seen when it comes again."""
+    known = measured(forward=0.1)
+    known.values.take(FORWARD, "1", 7.0 / 200e-6, 7.0, first=True)
+    known.values.take(FORWARD, "2", 0.1 / 200e-6, 0.1, first=False)
+    known.links_were()
+    assert known.values.functions == {"@f": {"1", "2"}}
+    assert figures(both(builder, value="1"), known.costs())[0] == (near(7.0), Origin.FIRST_RUN)
+    other = figures(both(builder, value=OTHER_VALUES), known.costs())
+    assert other == [(near(0.1), Origin.SCALED), (near(0.2), Origin.FORWARD)]
+    known.values.take(FORWARD, "1", 0.1 / 200e-6, 0.1, first=False)
+    assert not known.values.functions
 
 
 def test_values_that_come_to_take_alike_are_kept_together_again():

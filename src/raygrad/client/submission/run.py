@@ -15,6 +15,7 @@ from raygrad.errors import SessionError
 from raygrad.scheduler.explain.actual_run import run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
+from raygrad.scheduler.model.function_costs import OTHER_VALUES
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 
 from ..options import path_of, seconds
@@ -88,9 +89,11 @@ class Run:
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
         called = self.called
+        # replays know no more than the hints of their graph
+        hinted = {hint.node: hint.values for hint in self._graph.hints if hint.values != OTHER_VALUES}
 
         def values(node: int) -> str:
-            return called[node].values() if node in called else ""
+            return called[node].values() if node in called else hinted.get(node, "")
 
         measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=self.alone, values=values)
 
