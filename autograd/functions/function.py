@@ -98,7 +98,8 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
 
     Subclasses give a static `forward`, with or without `setup_context`, and a static `backward` (or `vjp`, the same
     under its other name), and are used through `apply`. In a session, `infer(*specs)` may state the outputs without
-    running (H3): each as (shape, dtype), or as (shape, dtype, differentiable); None leaves it to a run.
+    running (H3): each as (shape, dtype), or as (shape, dtype, differentiable); None leaves it to a run. `cost`, in
+    seconds or a function of what `infer` is given, hints at the time of forward before it has run.
     `writable_inputs = True` has forward given copies of its tensors, and backward of the gradients and of what was
     saved, in C order: code of other languages may work in their memory. What forward saves of them is the argument
     itself; what it returns of them is a new tensor.

@@ -10,8 +10,8 @@ import msgpack
 
 from raygrad.errors import ProtocolError
 
-from ..ir.graph import KEEP_FOR_RUNS, Demand, Graph
-from ..ir.nodes import ROLE_FUNCTION
+from ..ir.graph import KEEP_FOR_RUNS, CostHint, Demand, Graph
+from ..ir.nodes import ROLE_FUNCTION, Node
 from .checks import fields, flag, integer, integers, many, of, row, sequence, shown, text, unpack
 from .nodes import MAX_VALUES, node_fields, nodes_of
 from .specs import spec_fields, specs_of
@@ -20,10 +20,15 @@ IR_VERSION: Final = 1
 
 
 def encode_graph(graph: Graph) -> bytes:
-    """Return the canonical bytes of a graph; one without demands has no field for them."""
+    """Return the canonical bytes of a graph; one without hints, or without both them and demands, has no field for
+    them."""
     specs, nodes = [spec_fields(spec) for spec in graph.specs], node_fields(graph.nodes)
     body = (IR_VERSION, specs, graph.externals, nodes, graph.keep, graph.open_ended)
-    return msgpack.packb((*body, graph.demands) if graph.demands else body, use_bin_type=True)
+    if graph.hints:
+        body = (*body, graph.demands, graph.hints)
+    elif graph.demands:
+        body = (*body, graph.demands)
+    return msgpack.packb(body, use_bin_type=True)
 
 
 def decode_graph(encoded: Any) -> Graph:
@@ -36,14 +41,18 @@ def decode_graph(encoded: Any) -> Graph:
     version = sequence(body, "graph")[:1]
     if version != (IR_VERSION,):
         raise ProtocolError(f"the graph is of version {shown(version)}; this side reads version {IR_VERSION}")
-    demands = len(sequence(body, "graph")) > 6
-    _, specs, externals, nodes, keep, open_ended = fields(body[:6] if demands else body, 6, "graph")
+    further = len(sequence(body, "graph")) - 6
+    _, specs, externals, nodes, keep, open_ended = fields(body[:6] if further > 0 else body, 6, "graph")
     specs = specs_of(specs)
     externals = integers(externals, "specs of the externals", 0, len(specs))
     nodes = nodes_of(nodes, len(specs))
     graph = Graph(specs, externals, nodes, _KEPT(keep), flag(open_ended, "open-ended flag"))
-    if demands:
+    if further == 1:
         graph = graph._replace(demands=_demands(fields(body, 7, "graph")[6], len(nodes)))
+    elif further > 1:
+        demands, hints = fields(body, 8, "graph")[6:]
+        demands = _demands(demands, len(nodes)) if sequence(demands, "demands") else ()
+        graph = graph._replace(demands=demands, hints=_hints(hints, nodes))
     _check_order(graph)
     return graph
 
@@ -67,6 +76,21 @@ def _demands(raw: Any, nodes: int) -> tuple[Demand, ...]:
     if not demands:
         raise ProtocolError("a graph without demands has no field for them")
     return tuple(demands)
+
+
+def _hints(raw: Any, nodes: tuple[Node, ...]) -> tuple[CostHint, ...]:
+    hints: list[CostHint] = []
+    for entry in sequence(raw, "cost hints"):
+        node, seconds, values = fields(entry, len(CostHint._fields), "cost hint")
+        index = integer(node, "node of a cost hint", hints[-1].node + 1 if hints else 0, len(nodes))
+        if nodes[index].role != ROLE_FUNCTION:
+            raise ProtocolError(f"node {index} has a cost hint and is no user Function's")
+        if type(seconds) is not float or not 0.0 <= seconds < float("inf"):
+            raise ProtocolError(f"the seconds hinted of node {index} are {shown(seconds)}")
+        hints.append(CostHint(index, seconds, text(values, f"argument values of node {index}")))
+    if not hints:
+        raise ProtocolError("a graph without cost hints has no field for them")
+    return tuple(hints)
 
 
 def _check_order(graph: Graph) -> None:

@@ -1,4 +1,4 @@
-"""The graph of one submission: nodes over numbered values, their specs, kept values and resource demands, and its hash.
+"""The graph of one submission: nodes over numbered values, their specs, kept values, demands and cost hints, its hash.
 
 The client records it, the planner plans it, `codec.graphs` writes it. Nodes hold names, numbers and value ids only: no
 arrays, no closures, no pickles. Everything here is hashed (`structural_hash`). What must not make a new plan (leaf
@@ -36,6 +36,16 @@ class Demand(NamedTuple):
     resource that begins with `DEVICE` is a device or kind of device: "device cuda:0"."""
 
 
+class CostHint(NamedTuple):
+    """What is known at the client of the time of one node of a user Function, beside its specs."""
+
+    node: int
+    seconds: float
+    """The forward's seconds by `Function.cost`; 0.0 if the Function has none."""
+    values: str
+    """The non-tensor arguments of the call where times differ between them; else ""."""
+
+
 class Graph(NamedTuple):
     """One submission. `keep` lists (value id, KEEP_*) for values that outlive the run.
 
@@ -50,6 +60,8 @@ class Graph(NamedTuple):
     keep: tuple[tuple[int, int], ...]
     open_ended: bool = False
     demands: tuple[Demand, ...] = ()
+    """Ascending by node; most graphs have none, and are encoded without this field."""
+    hints: tuple[CostHint, ...] = ()
     """Ascending by node; most graphs have none, and are encoded without this field."""
 
     @property

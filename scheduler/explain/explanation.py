@@ -20,6 +20,7 @@ from raygrad.proto.ir.specs import ArraySpec
 
 from ..memory.peak_memory import Peak, worker_peaks
 from ..model.costs import Costs
+from ..model.function_costs import Figure
 from ..model.numerics_class import Numerics
 from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph
@@ -38,6 +39,8 @@ class Reason(StrEnum):
     TOGETHER = "dividing it would not pay"
     READS = "reads most from there"
     EARLIEST = "finishes earliest there"
+    UNKNOWN = "as far as times are known"
+    """All are on one worker, and some Functions never ran: what dividing them would bring is not known."""
 
 
 class WorkerTransfer(NamedTuple):
@@ -97,6 +100,8 @@ class PlanFacts:
     node_reason: tuple[Reason, ...]
     node_seconds: tuple[float, ...]
     """Per node, what it is predicted to take."""
+    node_figures: tuple[Figure, ...]
+    """Per node, the same, and where it is from."""
     moved: tuple[WorkerTransfer, ...]
     transfers: tuple[DeviceTransfer, ...]
     """The transfers between devices."""
@@ -160,6 +165,7 @@ def explain_plan(
         ),
         node_reason=tuple(reasons),
         node_seconds=tuple(priced.seconds),
+        node_figures=tuple(priced.node_figures),
         moved=worker_transfers(priced, residency, plan),
         transfers=device_transfers(priced, residency, plan, staged=staged),
         crossing_bytes=plan.crossing_bytes,
@@ -230,6 +236,7 @@ def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, pl
     """Return the reason for each node's placement; required placements come before chosen ones."""
     alone = len(cluster.workers) == 1
     together = len({segment.worker for segment in plan.segments}) == 1
+    unknown = bool(priced.unknown_classes)
     only = [not alone and len(able_workers(cluster, need - {"cpu"})) == 1 for need in class_devices(priced)]
     reasons: list[Reason] = []
     for index, node in enumerate(priced.graph.nodes):
@@ -242,7 +249,7 @@ def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, pl
         elif alone:
             reasons.append(Reason.ONLY)
         elif together:
-            reasons.append(Reason.TOGETHER)
+            reasons.append(Reason.UNKNOWN if unknown else Reason.TOGETHER)
         else:
             reasons.append(_choice_reason(priced, residency, plan, node, plan.node_worker[index]))
     return reasons

@@ -12,6 +12,7 @@ from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
+from raygrad.proto.ir.graph import CostHint
 from raygrad.proto.ir.nodes import (
     FunctionCall,
     FunctionVjp,
@@ -24,6 +25,8 @@ from raygrad.proto.ir.nodes import (
     transforms_of,
 )
 from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
+
+from .function_costs import CostKind, Figure, FunctionCosts, Origin, function_figure
 
 CONTRACTIONS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "inner", "linear", "addmm"})
 """Built-in ops whose work is the size of the result times the length of the axis that is summed over."""
@@ -46,6 +49,14 @@ def _no_factors() -> Mapping[str, float]:
     return MappingProxyType({})
 
 
+def _no_runs() -> Mapping[str, int]:
+    return MappingProxyType({})
+
+
+def _no_functions() -> FunctionCosts:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Costs:
     """The figures of the cost model. All rates are per second; see the head of this file."""
@@ -63,9 +74,14 @@ class Costs:
     """Bytes that a built-in op reads and writes."""
     flops: float = 5e9
     """Floating-point operations of a contraction on one core."""
-    function_seconds: float = 200e-6
+    function_seconds: float = 1.0
+    """A user Function that never ran, of which nothing is known: long beside transfers, so that it is divided over
+    workers."""
+    function_overhead: float = 200e-6
+    """What a user Function takes however little it reads: where times are scaled from one shape to another, as
+    `function_bandwidth`."""
     function_bandwidth: float = 1e9
-    """Bytes that a user Function reads and writes; unknown code, hence slower than a built-in op."""
+    """Bytes that a user Function reads, and its vjp makes, too."""
     hook_seconds: float = 10e-6
     spill_seconds: float = 100e-6
     spill_bandwidth: float = 1e9
@@ -91,7 +107,12 @@ class Costs:
     links: Mapping[tuple[str, str], LinkCost] = field(default_factory=_no_links, compare=False, repr=False)
     """Per pair of hosts whose link was measured, what it showed; other pairs are as `hop_seconds`, `bandwidth`."""
     factors: Mapping[str, float] = field(default_factory=_no_factors, compare=False, repr=False)
-    """Per kind of node that was measured (`kind_of`), by how much the prior is off."""
+    """Per kind of node that was measured (`kind_of`), by how much the prior is off. Of those of user Functions,
+    `functions` has it."""
+    runs: Mapping[str, int] = field(default_factory=_no_runs, compare=False, repr=False)
+    """Per kind of node that was measured, in how many runs."""
+    functions: FunctionCosts = field(default_factory=_no_functions, compare=False, repr=False)
+    """What was measured of user Functions."""
 
     def value_bytes(self, spec: Spec) -> int:
         """Return the predicted bytes of a value."""
@@ -115,28 +136,62 @@ class Costs:
 
     def kind_of(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
         """Return the kind under which a node is measured: "op matmul vjp cpu 13,13>13" is any gradient of a matmul on a
-        CPU of arrays of 4 to 8 KiB. Kinds mean the same in every session. Arguments as for `node_seconds`."""
+        CPU of arrays of 4 to 8 KiB. Kinds mean the same in every session. Arguments as for `node_seconds`. What a user
+        Function makes is not known before its first run, which is measured under the kind of the later ones."""
+        if isinstance(node, FunctionCall):
+            outputs = ()
         devices = {spec.device.partition(":")[0] for spec in (*inputs, *outputs) if isinstance(spec, ArraySpec)}
         read, made = (",".join(map(self._bucket, specs)) for specs in (inputs, outputs))
         return " ".join((node.role, node.fn, *transforms_of(node), "+".join(sorted(devices)), f"{read}>{made}"))
 
+    def kind(
+        self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec], hint: CostHint | None = None
+    ) -> CostKind:
+        """Return the kind of a node with its prior and what is hinted. Arguments as for `node_seconds`."""
+        name, prior = self.kind_of(node, inputs, outputs), self.prior_seconds(node, inputs, outputs)
+        if not isinstance(node, (FunctionCall, FunctionVjp)):
+            return CostKind(name, prior)
+        family = " ".join((node.fn, *transforms_of(node)))
+        return CostKind(name, prior, family, node.depth, *((0.0, "") if hint is None else hint[1:]))
+
+    def figure(self, kind: CostKind) -> Figure:
+        """Return the predicted seconds of one node of a kind, and where they are from."""
+        if kind.family:
+            return function_figure(self.functions, kind, self.function_seconds)
+        factor = self.factors.get(kind.name)
+        if factor is None:
+            return Figure(kind.prior, Origin.ASSUMED)
+        runs = self.runs.get(kind.name, 0)
+        return Figure(kind.prior * factor, Origin.FIRST_RUN if runs == 1 else Origin.MEASURED, runs)
+
     def _bucket(self, spec: Spec) -> str:
         """Return the power of two above an array's bytes; of anything else its kind."""
         return str(self.value_bytes(spec).bit_length()) if isinstance(spec, ArraySpec) else spec.kind
+
+    def is_unknown(self, node: Node) -> bool:
+        """Return whether nothing was measured of a user Function, nor of what it is the derivative of."""
+        if not isinstance(node, (FunctionCall, FunctionVjp)) or node.fn in self.functions:
+            return False
+        return not node.depth or " ".join((node.fn, *transforms_of(node))) not in self.functions
 
     def node_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
         """Return the predicted time of one node on one worker, as far as measured; always positive.
 
         `inputs` are the specs of the inputs that are present, in order; `outputs` those of the outputs.
         """
+        if isinstance(node, (FunctionCall, FunctionVjp)):
+            return self.figure(self.kind(node, inputs, outputs)).seconds
         seconds = self.prior_seconds(node, inputs, outputs)
         return seconds * self.factors.get(self.kind_of(node, inputs, outputs), 1.0) if self.factors else seconds
 
     def prior_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
-        """Return the predicted time of one node before anything is measured."""
+        """Return the time of one node by its bytes and floating-point operations, of which measured times are
+        multiples. For a user Function it says how its time grows with what it reads, not how long it takes."""
+        if isinstance(node, FunctionCall):
+            outputs = ()
         moved = sum(map(self.value_bytes, inputs)) + sum(map(self.value_bytes, outputs))
         if isinstance(node, (FunctionCall, FunctionVjp)):
-            return self.function_seconds + moved / self.function_bandwidth
+            return self.function_overhead + moved / self.function_bandwidth
         if isinstance(node, (Spill, Load)):
             return self.spill_seconds + moved / self.spill_bandwidth
         if isinstance(node, HookCall):

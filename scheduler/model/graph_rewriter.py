@@ -99,7 +99,8 @@ class GraphRewriter:
     def rewritten(self, sequences: list[list[int]]) -> RewrittenGraph:
         """Return the graph with the added nodes; `sequences` has the nodes of each worker in order."""
         before = self.priced.graph
-        nodes, node_worker, keep, demands = self.nodes, self.node_worker, before.keep, before.demands
+        nodes, node_worker, keep = self.nodes, self.node_worker, before.keep
+        demands, hints = before.demands, before.hints
         if before.open_ended and len(nodes) > len(before.nodes):
             old, number, value = len(before.nodes) - 1, len(nodes) - 1, self.priced.first[-1]
             nodes = [*nodes[:old], *nodes[old + 1 :], nodes[old]]
@@ -108,9 +109,10 @@ class GraphRewriter:
             nodes = [node._replace(inputs=tuple(map(values, node.inputs))) for node in nodes]
             keep = tuple([(values(one), where) for one, where in keep])
             demands = tuple([one._replace(node=number if one.node == old else one.node) for one in demands])
+            hints = tuple([one._replace(node=number if one.node == old else one.node) for one in hints])
             places = _renumber_as_last(old, number)
             sequences = [[places(index) for index in one] for one in sequences]
-        graph = Graph(tuple(self.specs), before.externals, tuple(nodes), keep, before.open_ended, demands)
+        graph = Graph(tuple(self.specs), before.externals, tuple(nodes), keep, before.open_ended, demands, hints)
         return RewrittenGraph(PricedGraph(graph, self.costs), tuple(node_worker), sequences)
 
 

@@ -2,15 +2,15 @@
 
 A session feeds it with each run, the planner reads it as `Costs`, and `session.costs.save` keeps it for other
 sessions. The time of a node is learned as a factor on its prior, per kind (`Costs.kind_of`), so that sizes within a
-kind still matter. A record times long nodes one by one and the others of a segment together: their time is divided
-among kinds in proportion to the expected times, and later segments with other mixtures correct the division. From a
+kind still matter; of user Functions also per value of non-tensor arguments (`value_costs`). How the records of a run
+become times of nodes is in `node_samples`; later runs with other mixtures of short nodes correct their division. From a
 host with another clock than the client's only the times of nodes are learned.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Any, Final, NamedTuple, cast
@@ -19,16 +19,25 @@ from raygrad.errors import CostsError
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Record
 
-from .cost_classes import CostClasses, cost_classes_of
+from .cost_classes import CostClasses, PlanCostClasses, cost_classes_of
 from .costs import Costs
+from .function_costs import CostKind
+from .node_samples import NodeSamples
 from .plan import Cluster, Plan, Segment
-from .running_estimates import NEWEST_WEIGHT, SLOWER_WEIGHT, Estimate, PlanTimes
+from .running_estimates import (
+    MIN_FACTOR,
+    NEWEST_WEIGHT,
+    SLOWER_WEIGHT,
+    Estimate,
+    PlanTimes,
+    estimates_data,
+    estimates_of,
+    finite,
+)
+from .value_costs import ValueCosts, known_functions
 
-VERSION: Final = 1
-"""The version of the format of `as_data`."""
-
-MIN_FACTOR: Final = 1e-6
-"""The smallest factor: every node takes time."""
+VERSION: Final = 2
+"""The version of the format of `as_data`. Version 1 had user Functions under other kinds, which nobody would find."""
 
 MAX_LINK_FACTOR: Final = 4.0
 """One measurement of a link counts at most as this many times what was known: a pause of the machine is no link."""
@@ -41,6 +50,11 @@ RUNS_PER_MEASUREMENT: Final = 8
 
 MAX_HISTORIES: Final = 64
 """Plans whose nodes' kinds are remembered, as many as the planner keeps."""
+
+
+def no_values(_: int) -> str:
+    """Return the non-tensor arguments of a node where none are known."""
+    return ""
 
 
 class TimedRecord(NamedTuple):
@@ -59,36 +73,6 @@ class TimedRecord(NamedTuple):
         """The worker's clock when the outputs were packed."""
         began, inputs, steps, outputs, *_ = self.record.timing
         return began + inputs + steps + outputs
-
-
-class PlanCostClasses(NamedTuple):
-    """The nodes of a plan, counted by class (`CostClasses`)."""
-
-    names: Sequence[str]
-    prior: Sequence[float]
-    segments: Sequence[Mapping[int, int]]
-    """Per segment, how many nodes it has of each class."""
-
-    def seconds(self, costs: Costs) -> list[float]:
-        """Return the seconds of one node of each class."""
-        factors = costs.factors
-        return [prior * factors.get(name, 1.0) for name, prior in zip(self.names, self.prior, strict=True)]
-
-    def work(self, costs: Costs) -> list[float]:
-        """Return the seconds of each segment's nodes."""
-        seconds = self.seconds(costs)
-        return [sum([number * seconds[one] for one, number in counts.items()]) for counts in self.segments]
-
-    def taken(self, costs: Costs) -> dict[str, float]:
-        """Return the seconds of all nodes of each kind."""
-        seconds = self.seconds(costs)
-        total: Counter[int] = Counter()
-        for counts in self.segments:
-            total.update(counts)
-        taken: dict[str, float] = {}
-        for one, number in total.items():
-            taken[self.names[one]] = taken.get(self.names[one], 0.0) + number * seconds[one]
-        return taken
 
 
 class _PlanHistory(NamedTuple):
@@ -112,6 +96,10 @@ class MeasuredCosts:
         self.prior = Costs() if prior is None else prior
         self.kinds: dict[str, Estimate] = {}
         """By kind of node, what was measured."""
+        self.early: dict[str, Estimate] = {}
+        """By kind of user Functions that no run which has ended has measured, what runs under way have shown."""
+        self.values = ValueCosts()
+        """The same of user Functions, per value of their non-tensor arguments."""
         self.runs = 0
         """Runs that were measured."""
         self.pace = 1.0
@@ -127,13 +115,21 @@ class MeasuredCosts:
         self._costs = self.prior
         self._changed = False
         self._plans: OrderedDict[bytes, _PlanHistory] = OrderedDict()
+        self._samples = NodeSamples()
+        self._arriving: tuple[bytes, CostClasses] | None = None
+        """The plan whose record arrived last before its run had ended, and the classes of its nodes."""
 
     def costs(self) -> Costs:
         """Return what is known now; of the next epoch if something was learned since the last time."""
         if self._changed:
             self._changed = False
-            factors = {kind: one.factor for kind, one in self.kinds.items()}
-            self._costs = replace(self._costs, epoch=self._costs.epoch + 1, factors=factors)
+            self._costs = replace(
+                self._costs,
+                epoch=self._costs.epoch + 1,
+                factors={kind: one.factor for kind, one in self.kinds.items()},
+                runs={kind: one.count for kind, one in self.kinds.items()},
+                functions=known_functions({**self.early, **self.kinds}, self.values),
+            )
         return self._costs
 
     @property
@@ -167,7 +163,7 @@ class MeasuredCosts:
     def counted(self, plan: Plan) -> PlanCostClasses | None:
         """Return how many nodes of which kinds a plan has; None if no run of it was measured yet."""
         known = self._plans.get(plan.hash)
-        return None if known is None else PlanCostClasses(known.kinds.names, known.kinds.prior, known.segments)
+        return None if known is None else PlanCostClasses(known.kinds.kinds, known.segments)
 
     def ran(self, seconds: float, predicted: float) -> None:
         """Enter the measured run time of a plan and the one predicted from its parts."""
@@ -189,18 +185,50 @@ class MeasuredCosts:
         self._costs = replace(self._costs, **figures)
         self._changed = True
 
+    def arrived(self, graph: Graph, plan: Plan, record: Record) -> None:
+        """Enter what a record of a run under way shows of user Functions of which nothing was measured: a plan that is
+        made before the run has ended need not guess. The end of the run replaces it (`take`)."""
+        if plan.hash in self._plans or not record.timing.nodes:
+            return
+        if self._arriving is None or self._arriving[0] != plan.hash:
+            self._arriving = plan.hash, cost_classes_of(graph, self.prior)
+        node, kinds = self._arriving[1]
+        for index, _, seconds in record.timing.nodes:
+            kind = kinds[node[index]]
+            if kind.family and kind.name not in self.kinds:
+                factor = max(seconds / kind.prior, MIN_FACTOR)
+                self.early.setdefault(kind.name, Estimate()).take(factor, seconds, first=True)
+                self._changed = True
+
     def ended(
-        self, graph: Graph, plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str, *, alone: bool
+        self,
+        graph: Graph,
+        plan: Plan,
+        calls: Sequence[TimedRecord],
+        cluster: Cluster,
+        here: str,
+        *,
+        alone: bool,
+        values: Callable[[int], str] = no_values,
     ) -> None:
         """Count a run that has ended well, and enter it if it is one to learn from; see `take`."""
         if self.wants(plan):
-            self.take(graph, plan, calls, cluster, here, alone=alone)
+            self.take(graph, plan, calls, cluster, here, alone=alone, values=values)
 
     def take(
-        self, graph: Graph, plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str, *, alone: bool = True
+        self,
+        graph: Graph,
+        plan: Plan,
+        calls: Sequence[TimedRecord],
+        cluster: Cluster,
+        here: str,
+        *,
+        alone: bool = True,
+        values: Callable[[int], str] = no_values,
     ) -> None:
         """Enter a run that has ended well: its calls, in any order. `here` is the client's host; `alone` that no other
-        run was under way before it had ended."""
+        run was under way before it had ended; `values` returns the non-tensor arguments of a node of a user Function,
+        as a text."""
         known = self._plans.get(plan.hash)
         new = known is None
         if known is None:
@@ -210,11 +238,18 @@ class MeasuredCosts:
             if len(self._plans) > MAX_HISTORIES:
                 self._plans.popitem(last=False)
         calls = sorted(calls, key=lambda call: call.record.segment)
-        measured: dict[str, tuple[float, float, int]] = {}
+        foreseen = all([not kind.family or kind.name in self.kinds for kind in known.kinds.kinds])
         for call in calls:
-            self._segment(known, call.record, measured)
-        for name, (took, prior, many) in measured.items():
-            self.kinds.setdefault(name, Estimate()).take(max(took / prior, MIN_FACTOR), took / many)
+            self._samples.add_segment(
+                known.kinds, known.segments[call.record.segment], call.record, values, self._seconds
+            )
+        for name, value, factor, seconds, first in self._samples.take():
+            factor = max(factor, MIN_FACTOR)
+            if value:
+                self.values.take(name, value, factor, seconds, first=first)
+            else:
+                self.early.pop(name, None)
+                self.kinds.setdefault(name, Estimate()).take(factor, seconds, first=first)
         known.span.measured += 1
         quiet = bool(calls) and alone
         hosts = [worker.host for worker in cluster.workers]
@@ -222,7 +257,7 @@ class MeasuredCosts:
         if quiet and (here_all or all(call.awaited for call in calls)):
             seconds = max(map(self._over, calls)) - min(call.sent for call in calls)
             known.span.take(seconds)
-            if new:
+            if new and foreseen:
                 self._news += 1
                 more = (seconds - plan.predicted_seconds) / len(plan.segments)
                 self.news_seconds = max(self.news_seconds + max(NEWEST_WEIGHT, 1.0 / self._news) * more, 0.0)
@@ -239,27 +274,9 @@ class MeasuredCosts:
             return call.came
         return min(call.came, call.ended + self._costs.return_seconds)
 
-    def _segment(self, known: _PlanHistory, record: Record, measured: dict[str, tuple[float, float, int]]) -> None:
-        """Add the times of one segment's nodes: per kind, measured seconds, those of the prior, and nodes."""
-        kinds, counts = known.kinds, known.segments[record.segment]
-        long: dict[int, float] = {}
-        alone: Counter[int] = Counter()
-        for index, _, seconds in record.timing.nodes:
-            one = kinds.node[index]
-            long[one] = long.get(one, 0.0) + seconds
-            alone[one] += 1
-        rest = {one: number - alone[one] for one, number in counts.items() if number > alone[one]}
-        expected = {one: number * self._seconds(kinds, one) for one, number in rest.items()}
-        left = max(record.timing.steps - record.timing.waited - sum(long.values()), 0.0)
-        scale = left / max(sum(expected.values()), 1e-12)
-        for one, number in counts.items():
-            seconds = long.get(one, 0.0) + scale * expected.get(one, 0.0)
-            took, prior, many = measured.get(kinds.names[one], (0.0, 0.0, 0))
-            measured[kinds.names[one]] = took + seconds, prior + number * kinds.prior[one], many + number
-
-    def _seconds(self, kinds: CostClasses, one: int) -> float:
-        estimate = self.kinds.get(kinds.names[one])
-        return kinds.prior[one] * (1.0 if estimate is None else estimate.factor)
+    def _seconds(self, kind: CostKind) -> float:
+        estimate = self.kinds.get(kind.name)
+        return kind.prior * (1.0 if estimate is None else estimate.factor)
 
     def _links(self, plan: Plan, calls: Sequence[TimedRecord], here: str, *, quiet: bool, new: bool) -> None:
         """Enter what passed between segments. Of what a segment may have waited for, what came last is what it did
@@ -333,9 +350,8 @@ class MeasuredCosts:
         return {
             "raygrad costs": VERSION,
             "links": {name: rate for name in LINK_FIGURES if isfinite(rate := getattr(costs, name))},
-            "nodes": {
-                kind: [one.factor, one.spread, one.seconds, one.count] for kind, one in sorted(self.kinds.items())
-            },
+            "nodes": estimates_data(self.kinds),
+            "values": {kind: estimates_data(self.values.of(kind)) for kind in sorted(self.values)},
         }
 
     def use_data(self, data: Any) -> None:
@@ -349,18 +365,20 @@ class MeasuredCosts:
             raise CostsError("these are no costs that `session.costs.save` has written")
         body = cast("dict[str, Any]", data)
         if body["raygrad costs"] != VERSION:
-            raise CostsError(f"the costs are of version {body['raygrad costs']!r}; this raygrad reads {VERSION}")
+            raise CostsError(
+                f"the costs are of version {body['raygrad costs']!r}; this raygrad reads {VERSION}: measure again, and "
+                "save what this version has measured"
+            )
         try:
-            figures = {name: _figure(rate) for name, rate in body["links"].items() if name in LINK_FIGURES}
+            figures = {name: finite(rate) for name, rate in body["links"].items() if name in LINK_FIGURES}
             if 0.0 in (figures.get("bandwidth"), figures.get("give_bandwidth")):
                 raise ValueError("a bandwidth is 0")
-            kinds = {
-                str(kind): Estimate(_figure(factor) or MIN_FACTOR, _figure(spread), _figure(seconds), int(count))
-                for kind, (factor, spread, seconds, count) in body["nodes"].items()
-            }
+            kinds = estimates_of(body["nodes"])
+            values = {str(kind): estimates_of(some) for kind, some in body["values"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CostsError(f"the costs are damaged: {type(error).__name__}: {error}") from error
         self.kinds.update(kinds)
+        self.values.update(values)
         self.links_were(**figures)
 
 
@@ -382,10 +400,3 @@ BURST_SECONDS: Final = 0.005
 
 MIN_LINK_SECONDS: Final = 20e-6
 """What is known of a link is taken to be at least this where a measurement is held against it."""
-
-
-def _figure(raw: Any) -> float:
-    number = float(raw)
-    if number < 0.0 or not isfinite(number):
-        raise ValueError(f"{raw!r} is no time, rate or factor")
-    return number

@@ -12,15 +12,19 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from raygrad.proto.ir.graph import Graph, first_outputs
-from raygrad.proto.ir.nodes import Node
+from raygrad.proto.ir.graph import CostHint, Graph, first_outputs
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, Node
 from raygrad.proto.ir.specs import Spec
 
 from .costs import Costs
+from .function_costs import Figure
 
 T = TypeVar("T")
+
+UNKNOWN_TRANSFERS: Final = 4.0
+"""A Function that never ran is taken to run at least this many times as long as what it reads takes to transfer."""
 
 
 class computed_once(Generic[T]):
@@ -42,11 +46,13 @@ NodeClass: TypeAlias = tuple[Node, list[Spec], list[Spec]]
 
 
 class NodeClasses(NamedTuple):
-    """The nodes of a graph grouped by function and specs: those of one class cost the same."""
+    """The nodes of a graph grouped by function, specs and cost hints: those of one class cost the same."""
 
     number: list[int]
     """Per node, its class."""
     classes: list[NodeClass]
+    hints: dict[int, CostHint]
+    """By class, the hint for its first node, if there is one."""
 
 
 class PricedGraph:
@@ -72,24 +78,74 @@ class PricedGraph:
         """The classes of the nodes, numbered by their first nodes."""
         spec, specs = self.spec, self.graph.specs
         known: dict[tuple[object, ...], int] = {}
+        key: tuple[object, ...]
         number: list[int] = []
         classes: list[NodeClass] = []
+        hinted = {hint.node: hint for hint in self.graph.hints}
+        hints: dict[int, CostHint] = {}
         for node in self.graph.nodes:
             outputs = node.outputs
             read = tuple([spec[value] for value in node.inputs if value >= 0])
             key = (node.role, node.fn, node.depth, read, outputs)
+            if hinted and (hint := hinted.get(len(number))) is not None:
+                key = (*key, hint.seconds, hint.values)
+                hints.setdefault(known.get(key, len(classes)), hint)
             one = known.get(key)
             if one is None:
                 one = known[key] = len(classes)
                 classes.append((node, [specs[each] for each in read], [specs[each] for each in outputs]))
             number.append(one)
-        return NodeClasses(number, classes)
+        return NodeClasses(number, classes, hints)
+
+    @computed_once
+    def unknown_classes(self) -> list[int]:
+        """The classes of user Functions that never ran and have no hint."""
+        is_unknown, hints = self.costs.is_unknown, self.classes.hints
+        return [
+            one
+            for one, (node, _, _) in enumerate(self.classes.classes)
+            if node.role == ROLE_FUNCTION and is_unknown(node) and not (one in hints and hints[one].seconds)
+        ]
 
     @computed_once
     def class_seconds(self) -> list[float]:
-        """Per class of nodes, the predicted seconds of one node."""
-        node_seconds = self.costs.node_seconds
-        return [node_seconds(node, inputs, outputs) for node, inputs, outputs in self.classes.classes]
+        """Per class of nodes, the predicted seconds of one node.
+
+        Unknown ones are taken to be as heavy as the heaviest known one beside them, and heavy beside what they read:
+        so both the unknown and the known ones are divided over workers, whatever the unknown ones turn out to take.
+        """
+        costs, (_, classes, hints) = self.costs, self.classes
+        seconds = [costs.node_seconds(*nodes) for nodes in classes]
+        for one, hint in hints.items():
+            seconds[one] = costs.figure(costs.kind(*classes[one], hint)).seconds
+        unknown = {*self.unknown_classes}
+        if unknown:
+            read = [costs.value_bytes(spec) for one in unknown for spec in classes[one][1]]
+            known = [took for one, took in enumerate(seconds) if one not in unknown]
+            least = max(*known, UNKNOWN_TRANSFERS * costs.transfer_seconds(max(read, default=0)), 0.0)
+            factor = max(least / costs.function_seconds, 1.0)
+            for one in unknown:
+                seconds[one] *= factor
+        return seconds
+
+    @computed_once
+    def node_figures(self) -> list[Figure]:
+        """Per node, its predicted seconds and where they are from."""
+        costs, (number, classes, hints) = self.costs, self.classes
+        by_class = [
+            costs.figure(costs.kind(*nodes, hints.get(one)))._replace(seconds=self.class_seconds[one])
+            for one, nodes in enumerate(classes)
+        ]
+        return list(map(by_class.__getitem__, number))
+
+    @computed_once
+    def known_share(self) -> float:
+        """The share of the predicted work that is not of unknown Functions."""
+        unknown = {*self.unknown_classes}
+        if not unknown:
+            return 1.0
+        number, seconds = self.classes.number, self.seconds
+        return 1.0 - sum([took for one, took in zip(number, seconds, strict=True) if one in unknown]) / sum(seconds)
 
     @computed_once
     def seconds(self) -> list[float]:
@@ -114,6 +170,21 @@ class PricedGraph:
         other = copy(self)
         other.size = size
         return other
+
+
+def unmeasured_functions(graph: Graph, costs: Costs) -> frozenset[tuple[str, int]]:
+    """Return the user Functions of a graph, with the level of the derivative, whose figures were not measured for the
+    arguments that they have there."""
+    if not any([node.role == ROLE_FUNCTION for node in graph.nodes]):
+        return frozenset()
+    _, classes, hints = PricedGraph(graph, costs).classes
+    return frozenset(
+        [
+            (nodes[0].fn, nodes[0].depth)
+            for one, nodes in enumerate(classes)
+            if nodes[0].role == ROLE_FUNCTION and not costs.figure(costs.kind(*nodes, hints.get(one))).runs
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)

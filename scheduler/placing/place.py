@@ -132,7 +132,8 @@ def _candidate_placements(
     visit = VISIT_SECONDS * len(problem)
     if deep.listed.makespan - bound > visit:
         search.start(2)
-    passes = int(min(MAX_PASSES, SEARCH_SHARE * (search.best.listed.makespan - bound) / visit))
+    gain = priced.known_share * (search.best.listed.makespan - bound)  # of what is unknown there is none to be found
+    passes = int(min(MAX_PASSES, SEARCH_SHARE * gain / visit))
     search.start(passes)
     search.refine(passes)
     found = search.pool[:SEGMENTED_SCHEDULES]

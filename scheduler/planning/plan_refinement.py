@@ -6,6 +6,9 @@ could be taken: runs were measured twice, costs have settled, they have shifted 
 compared, and no lower bound excludes a gain of `MIN_GAIN`. It is taken if its predicted gain is larger than that; each
 change for a graph requires a larger gain than the one before, so that equally good plans do not alternate. Any plan
 gives the same bits (H12).
+
+A plan that went by guesses (of user Functions that had not run with such arguments) is reviewed as soon as it has run,
+before its second submission: guesses are wrong by any factor, and one measurement is better than none.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from typing import Final
 from raygrad.proto.ir.graph import Graph
 
 from ..model.arrays import graph_arrays
+from ..model.cost_classes import PlanCostClasses
 from ..model.costs import Costs
 from ..model.critical_path import lower_bound
 from ..model.dag import Platform
-from ..model.measured_costs import MeasuredCosts, PlanCostClasses
+from ..model.measured_costs import MeasuredCosts
 from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph
 from ..segments.timetable import SegmentLoads, predict_seconds, segment_loads
@@ -36,6 +40,16 @@ are compared again: a tenth is to be gained only where a tenth has moved. That a
 def is_due(uses: int) -> bool:
     """Return whether a plan is due for review at this submission; the first one is number 1."""
     return uses > 1 and (uses - 1) & (uses - 2) == 0
+
+
+EARLY_SECONDS: Final = 20e-6
+"""The gain per node from which on a plan is replaced before its second submission, which waits for the new plan: a
+tenth of the time that planning a node takes, since a plan is used many times."""
+
+
+def was_guess(counted: PlanCostClasses, compared: Costs, now: Costs) -> bool:
+    """Return whether a plan went by guesses for a part of its time that counts, and these are measured now."""
+    return counted.guessed_share(compared, now) > MIN_SHIFT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,23 +115,27 @@ def refine(
     changes: int,
     compared: Costs,
     make: Callable[[Costs], Plan],
+    *,
+    early: bool = False,
 ) -> Refinement:
     """Return the result of the review of a plan with renewed predictions.
 
     `changes` says how often the plan of this graph was changed before, `compared` by which costs it was made, or plans
-    were compared since; `make` makes the plan that costs ask for.
+    were compared since; `make` makes the plan that costs ask for. `early` says that the plan was a guess: one
+    measurement is enough.
     """
     counted, costs, workers = measured.counted(plan), measured.costs(), len(cluster.workers)
-    if workers < 2 or counted is None or measured.span_of(plan).measured < 2:
+    if workers < 2 or counted is None or (measured.span_of(plan).measured < 2 and not early):
         return Refinement()
     wanted = plan.predicted_seconds * (1.0 - MIN_GAIN) ** (changes + 1)
     taken = counted.taken(costs)
     if measured.pace * sum(taken.values()) / workers >= wanted:
         return Refinement()
-    if not measured.settled(taken) or cost_shift(plan, counted, compared, costs) <= MIN_SHIFT:
+    if not early and (not measured.settled(taken) or cost_shift(plan, counted, compared, costs) <= MIN_SHIFT):
         return Refinement()
-    if measured.pace * lower_bound(graph_arrays(PricedGraph(graph, costs)).dag(), Platform.of(workers)) >= wanted:
-        return Refinement(compared=costs)
+    least = measured.pace * lower_bound(graph_arrays(PricedGraph(graph, costs)).dag(), Platform.of(workers))
+    if least >= wanted or (early and plan.predicted_seconds - least < EARLY_SECONDS * len(graph.nodes)):
+        return Refinement(compared=None if early else costs)
     other = repredict(graph, make(costs), residency, measured, cluster)
     if other.segments == plan.segments or other.predicted_seconds >= wanted:
         return Refinement(compared=costs)

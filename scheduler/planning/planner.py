@@ -25,7 +25,7 @@ from ..memory.memory_feasibility import workers_with_more_memory
 from ..model.costs import Costs
 from ..model.measured_costs import MeasuredCosts
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import PricedGraph, node_edges
+from ..model.priced_graph import PricedGraph, node_edges, unmeasured_functions
 from ..placing.constraints import Constraints, find_constraints
 from ..placing.place import place
 from ..segments.lowering import LazyPrograms, lower
@@ -34,7 +34,7 @@ from ..segments.timetable import predict_seconds, segment_loads
 from ..segments.transfers import plan_transfers
 from .clustered_planner import CLUSTERED_FROM, ClusteredPlan, ClusteredPlanner, make_clustered_plan
 from .loop_residency import LoopCarried, count_misplaced, next_residency, place_for_loop
-from .plan_refinement import MIN_GAIN, is_due, refine, repredict
+from .plan_refinement import MIN_GAIN, is_due, refine, repredict, was_guess
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -63,6 +63,8 @@ class _CachedPlan:
     """Submissions of it."""
     changes: int = 0
     """How often it was replaced (`plan_refinement`)."""
+    guess: bool = False
+    """It went by figures of user Functions that were not measured, and no run has shown yet whether they were right."""
 
 
 class _DuePlan(NamedTuple):
@@ -135,7 +137,7 @@ class Planner:
         """
         full_key = (key, residency, self._cluster_epoch, self._costs.epoch)
         kept = self._plans.get(full_key)
-        if kept is not None:
+        if kept is not None and not (kept.guess and self._is_outdated(kept, graph)):
             self.hits += 1
             self._plans.move_to_end(full_key)
             kept.uses += 1
@@ -144,6 +146,8 @@ class Planner:
                 now = repredict(graph, kept.planned.plan, residency, self._measured, self._cluster)
                 kept.planned = kept.planned._replace(plan=now)
                 self.due = _DuePlan(kept, graph, residency, key)
+            if self._measured is not None and not relieved and kept.guess:
+                self._correct(_DuePlan(kept, graph, residency, key), self._measured)
             return kept.planned
         self.misses += 1
         costs = self.costs
@@ -156,7 +160,8 @@ class Planner:
         if self._measured is not None:
             first = self._measured.first_run(planned.plan)
             planned = planned._replace(plan=replace(planned.plan, predicted_seconds=first))
-        self._plans[full_key] = _CachedPlan(planned, costs)
+        guess = self._measured is not None and bool(unmeasured_functions(graph, costs))
+        self._plans[full_key] = _CachedPlan(planned, costs, guess=guess)
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
         return planned
@@ -170,6 +175,33 @@ class Planner:
         due, self.due = self.due, None
         if due is None or self._measured is None:
             return
+        if not self._refine(due, self._measured):
+            self._settle(due, self._measured, loop())
+
+    def _is_outdated(self, kept: _CachedPlan, graph: Graph) -> bool:
+        """Return whether a plan that went by guesses has not run, and some of them have been measured elsewhere."""
+        if self._measured is None or self._measured.counted(kept.planned.plan) is not None:
+            return False
+        now = self._measured.costs()
+        return now.epoch != kept.compared.epoch and unmeasured_functions(graph, now) != unmeasured_functions(
+            graph, kept.compared
+        )
+
+    def _correct(self, due: _DuePlan, measured: MeasuredCosts) -> None:
+        """Replace a plan that was a guess at once, if its first run has shown that another is better by far."""
+        kept, graph, residency, _ = due
+        counted = measured.counted(kept.planned.plan)
+        if counted is None:
+            return  # it has not run yet
+        kept.guess = False
+        if len(self._cluster.workers) > 1 and was_guess(counted, kept.compared, measured.costs()):
+            now = repredict(graph, kept.planned.plan, residency, measured, self._cluster)
+            kept.planned = kept.planned._replace(plan=now)
+            if self._refine(due, measured, early=True):
+                self.due = None
+
+    def _refine(self, due: _DuePlan, measured: MeasuredCosts, *, early: bool = False) -> bool:
+        """Replace a plan by a better one, if there is one; return whether there was."""
         kept, graph, residency, key = due
         made: list[tuple[Planned, ClusteredPlan | None]] = []
 
@@ -177,20 +209,19 @@ class Planner:
             made.append(self._afresh(graph, residency, costs, key))
             return made[-1][0].plan
 
-        refined = refine(
-            graph, kept.planned.plan, residency, self._measured, self._cluster, kept.changes, kept.compared, make
-        )
+        plan, cluster = kept.planned.plan, self._cluster
+        refined = refine(graph, plan, residency, measured, cluster, kept.changes, kept.compared, make, early=early)
         if refined.compared is not None:
             kept.compared = refined.compared
-        if refined.plan is not None:
-            other, large = made[-1]
-            kept.planned = other._replace(plan=refined.plan)
-            kept.changes += 1
-            self.changes += 1
-            if large is not None:
-                self._large.keep(key, large)
-        else:
-            self._settle(due, self._measured, loop())
+        if refined.plan is None:
+            return False
+        other, large = made[-1]
+        kept.planned = other._replace(plan=refined.plan)
+        kept.changes += 1
+        self.changes += 1
+        if large is not None:
+            self._large.keep(key, large)
+        return True
 
     def _settle(self, due: _DuePlan, measured: MeasuredCosts, loop: LoopCarried) -> None:
         """Replace the plan by one that makes loop-carried values where the next iteration reads them, if that takes no

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from raygrad.scheduler.explain.explanation import PlanFacts, SegmentFacts, WorkerTransfer
+from raygrad.scheduler.model.function_costs import Origin
 from raygrad.scheduler.model.numerics_class import describe_differences
 
 from . import figures
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 PATH_NODES: Final = 30
 """A critical path of up to this many nodes is listed node by node, a longer one by segment."""
+
+NAMED_FUNCTIONS: Final = 5
+"""Functions that never ran, of which the summary names so many."""
+
+LISTED_FIGURES: Final = 20
+"""Rows in the table of where times are from."""
 
 
 class SignatureWait(NamedTuple):
@@ -87,6 +94,7 @@ class Explanation(Report):
             f"{figures.number(len(plan.critical), 'node')} {figures.seconds(plan.critical_seconds)}; "
             f"{figures.size(plan.crossing_bytes)} cross between workers.",
         ]
+        lines += self._unknown()
         if len(plan.chain) > 1:
             chain = ", ".join(f"{one}" for one in plan.chain[:12]) + (", …" if len(plan.chain) > 12 else "")
             lines.append(f"The time is that of segments {chain}: each holds up the next.")
@@ -101,9 +109,47 @@ class Explanation(Report):
             )
         return lines
 
+    def _unknown(self) -> list[str]:
+        """Return what is to be said of Functions that never ran."""
+        figures_, names = self.plan.node_figures, self.graph.names
+        unknown = [index for index, one in enumerate(figures_) if one.origin is Origin.UNKNOWN]
+        if not unknown:
+            return []
+        functions = list(dict.fromkeys(names[index] for index in unknown))
+        named = ", ".join(functions[:NAMED_FUNCTIONS]) + (", …" if len(functions) > NAMED_FUNCTIONS else "")
+        taken = figures.seconds(min(figures_[index].seconds for index in unknown))
+        return [
+            f"{figures.number(len(unknown), 'node')} of Functions that never ran ({named}): what they take is unknown, "
+            f"and all these times with it. They count as {taken} and more, so that they are divided over workers; "
+            "`cost` on the Function says better."
+        ]
+
+    def _costs(self) -> Table:
+        """Return the table of the figures that the plan went by, those that take longest in all first."""
+        groups: dict[tuple[str, str], list[float]] = {}
+        for index, one in enumerate(self.plan.node_figures):
+            groups.setdefault((self.graph.label(index), str(one)), []).append(one.seconds)
+        return Table.of(
+            "Where the predicted times are from",
+            sorted(groups.items(), key=lambda group: (-sum(group[1]), group[0]))[:LISTED_FIGURES],
+            ("node", lambda group: group[0][0]),
+            ("nodes>", lambda group: f"{len(group[1]):,}"),
+            ("one takes>", lambda group: figures.seconds(sum(group[1]) / len(group[1]))),
+            ("in all>", lambda group: figures.seconds(sum(group[1]))),
+            ("from", lambda group: group[0][1]),
+        )
+
     def tables(self) -> list[Table]:
         """Return the tables that have something to say."""
-        of_plan = (self._elsewhere, self._segments, self._workers, self._moved, self._transfers, self._critical)
+        of_plan = (
+            self._elsewhere,
+            self._segments,
+            self._workers,
+            self._moved,
+            self._transfers,
+            self._critical,
+            self._costs,
+        )
         of_session = (self._infer, self._hooks)
         made = [make() for make in (*(of_plan if self.plan.segments else ()), *of_session)]
         return [table for table in made if table.rows]

@@ -11,7 +11,15 @@ from hypothesis import given, settings, strategies as st
 
 from raygrad.errors import ProtocolError
 from raygrad.proto.codec.graphs import decode_graph, encode_graph
-from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Demand, Graph, structural_hash
+from raygrad.proto.ir.graph import (
+    KEEP_FOR_RUNS,
+    KEEP_IN_STORE,
+    KEEP_ON_WORKER,
+    CostHint,
+    Demand,
+    Graph,
+    structural_hash,
+)
 from raygrad.proto.ir.nodes import UNDEFINED, GradSum, Node, OpCall, placed
 from raygrad.proto.ir.specs import STAYS, ArraySpec, ConstSpec, ContextSpec
 
@@ -221,5 +229,42 @@ def test_demands_come_back_and_a_graph_without_them_has_the_bytes_that_it_had() 
 )
 def test_demands_that_are_none_are_refused(demands: Any, message: str) -> None:
     encoded = [*msgpack.unpackb(encode_graph(demanding()), use_list=False), demands]
+    with pytest.raises(ProtocolError, match=message):
+        decode_graph(msgpack.packb(encoded))
+
+
+def hinted(*hints: Any, demands: tuple[Demand, ...] = ()) -> Graph:
+    """A Function and an op that reads the same array, with cost hints."""
+    nodes = (function_node("@f", (0,), (0,)), op_node("sin", (0,), (0,)), function_node("@g", (0,), (0,)))
+    return Graph((ArraySpec((3,), "float64"),), (0,), nodes, (), False, demands, hints)
+
+
+def test_cost_hints_come_back_with_and_without_demands() -> None:
+    hints = (CostHint(0, 0.5, ""), CostHint(2, 0.0, "3, 'mean'"))
+    demand = Demand(0, "f", (("num_cpus", 2.0),))
+    for demands in ((), (demand,)):
+        graph = hinted(*hints, demands=demands)
+        assert decode_graph(encode_graph(graph)) == graph
+        assert len(msgpack.unpackb(encode_graph(graph))) == 8
+    assert len(msgpack.unpackb(encode_graph(hinted()))) == 6
+    assert structural_hash(encode_graph(hinted(*hints))) != structural_hash(encode_graph(hinted()))
+
+
+@pytest.mark.parametrize(
+    ("hints", "message"),
+    [
+        ((), "no field"),
+        (((9, 1.0, ""),), "node of a cost hint"),
+        (((2, 1.0, ""), (0, 1.0, "")), "node of a cost hint"),
+        (((1, 1.0, ""),), "node 1 has a cost hint and is no user Function's"),
+        (((0, -1.0, ""),), "seconds hinted"),
+        (((0, float("nan"), ""),), "seconds hinted"),
+        (((0, 1, ""),), "seconds hinted"),
+        (((0, 1.0, 3),), "argument values of node 0"),
+        (((0, 1.0),), "cost hint"),
+    ],
+)
+def test_cost_hints_that_are_none_are_refused(hints: Any, message: str) -> None:
+    encoded = [*msgpack.unpackb(encode_graph(hinted()), use_list=False), (), hints]
     with pytest.raises(ProtocolError, match=message):
         decode_graph(msgpack.packb(encoded))

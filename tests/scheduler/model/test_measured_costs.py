@@ -16,10 +16,11 @@ from raygrad.scheduler.model.measured_costs import (
     TimedRecord,
 )
 from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import make_plan
 
 CLUSTER = Cluster.of(2)
-SIN, FUNCTION = "op sin cpu 6>6", "function @f cpu 6>context,6"
+SIN, FUNCTION = "op sin cpu 6>6", "function @f cpu 6>"
 
 
 def planned(graph):
@@ -74,6 +75,24 @@ def test_short_nodes_share_their_time_as_was_expected_of_them(builder):
     assert cos.factor == pytest.approx(sin.factor)
     assert cos.seconds + sin.seconds == pytest.approx(1.0)
     assert not before.factors
+
+
+def test_a_record_counts_for_unknown_functions_before_its_run_has_ended(builder):
+    build = builder(externals=2)
+    build.keep_on_worker(build.function("f", 0, pin=0)[1], build.function("f", 1, pin=1)[1])
+    graph = build.graph()
+    plan, measured = planned(graph), MeasuredCosts()
+    records = [called(0, steps=5.0, nodes=[(0, 0.0, 5.0)]), called(1, steps=3.0, nodes=[(1, 0.0, 3.0)])]
+    assert measured.costs().is_unknown(graph.nodes[0])
+    measured.arrived(graph, plan, records[0].record)
+    assert PricedGraph(graph, measured.costs()).seconds == pytest.approx([5.0, 5.0])
+    measured.take(graph, plan, records, CLUSTER, "")
+    assert PricedGraph(graph, measured.costs()).seconds == pytest.approx([3.0, 3.0]), (
+        "the other is the first of its code"
+    )
+    assert (measured.kinds[FUNCTION].count, measured.early) == (1, {})
+    measured.arrived(graph, plan, records[0].record)
+    assert not measured.early, "what has been measured is not measured again"
 
 
 def test_costs_go_by_what_was_measured_and_sizes_within_a_kind_still_tell(builder):
@@ -266,11 +285,12 @@ def test_what_was_measured_is_kept_as_data_and_taken_over(builder):
     [
         ([], "no costs"),
         ({"nodes": {}}, "no costs"),
-        ({"raygrad costs": 9}, "of version 9; this raygrad reads 1"),
-        ({"raygrad costs": 1, "nodes": {}}, "damaged: KeyError"),
+        ({"raygrad costs": 9}, "of version 9; this raygrad reads 2"),
+        ({"raygrad costs": 1, "nodes": {}, "links": {}}, "of version 1; this raygrad reads 2: measure again"),
+        ({"raygrad costs": 2, "nodes": {}}, "damaged: KeyError"),
         ({**MeasuredCosts().as_data(), "nodes": {"a": [1.0]}}, "damaged: ValueError"),
-        ({**MeasuredCosts().as_data(), "nodes": {"a": [float("nan"), 0.0, 0.0, 1]}}, "no time"),
-        ({**MeasuredCosts().as_data(), "nodes": {"a": [-1.0, 0.0, 0.0, 1]}}, "no time"),
+        ({**MeasuredCosts().as_data(), "nodes": {"a": [float("nan"), 0.0, 0.0, 1, False]}}, "no time"),
+        ({**MeasuredCosts().as_data(), "nodes": {"a": [-1.0, 0.0, 0.0, 1, False]}}, "no time"),
     ],
 )
 def test_data_that_is_none_is_refused_and_changes_nothing(data, message):

@@ -219,8 +219,7 @@ class CompiledFunction(Generic[P, R]):
                 if not trace.interrupted:
                     known = set(map(id, earlier))
                     writes = [write for write in log.variables.pending() if id(write) not in known]
-                    code = self._recorder.code
-                    replay = Replay(inputs, trace, result, writes, code.requests, code.ordered)
+                    replay = Replay(inputs, trace, result, writes, self._recorder.code)
         finally:
             state.recorder = before
             log.trace = None

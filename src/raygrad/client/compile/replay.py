@@ -7,7 +7,7 @@ replayed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -27,7 +27,7 @@ from ..submission.submission import build, needed_records
 from .tracing import RandomDraw, Root, Trace, key_of, shares_memory, value_of
 
 if TYPE_CHECKING:
-    from ..functions.resource_requests import ResourceRequest
+    from ..functions.user_code import UserCode
     from ..recording.record_inputs import InputRecorder
 
 _NOTHING: Any = object()
@@ -102,8 +102,7 @@ class Replay:
         trace: Trace,
         result: Any,
         writes: Sequence[Write],
-        requests: Mapping[str, ResourceRequest],
-        ordered: Collection[str],
+        code: UserCode,
     ) -> None:
         """Make it from what has been recorded and not yet submitted. Where a replay could not do what the call did, the
         trace says why, and the call that is made is of no use.
@@ -124,11 +123,11 @@ class Replay:
             for root in trace.roots.values()
             if root.initial is not None and (moved := root.initial.counter()[0] - root.version)
         ]
-        self._build(requests, ordered)
+        self._build(code)
 
     # ---- made once --------------------------------------------------------------------------------------------------
 
-    def _build(self, requests: Mapping[str, ResourceRequest], ordered: Collection[str]) -> None:
+    def _build(self, code: UserCode) -> None:
         records = list(self._inputs.log.records)
         live = [record.live for record in records]
         returned = self._wanted(self._results)
@@ -143,8 +142,9 @@ class Replay:
             for record in records:
                 record.live = wanted.get(id(record), 0)
             needed = needed_records(records, next(_stamps))
-            with looking_in_program_order(self._inputs.log, needed, ordered) as needed:
-                built = build(-1, needed, requests if needed else {}, unread=unread)
+            with looking_in_program_order(self._inputs.log, needed, code.ordered) as needed:
+                hints = code.call_costs.hints(needed)
+                built = build(-1, needed, code.requests if needed else {}, hints=hints, unread=unread)
         finally:
             for record, before in zip(records, live, strict=True):
                 record.live = before

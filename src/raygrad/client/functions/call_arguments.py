@@ -18,6 +18,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 
 from ..recording.records import Constant, place_embedded, snapshot
 from .aliased_arguments import AliasedArguments, find_aliased
+from .call_costs import BY_NAME, CallCost
 from .leaf_gradients import reachable_leaves
 from .numeric_arguments import PLAIN_NUMBERS, NumericRun, is_number
 from .observed_signature import FunctionSignature, declared_signature
@@ -31,6 +32,7 @@ class CallArguments:
 
     __slots__ = (
         "args",
+        "call_cost",
         "captured",
         "casting",
         "cls",
@@ -44,6 +46,7 @@ class CallArguments:
         "named",
         "numbers",
         "objects",
+        "others",
         "places",
         "presumed",
         "reachable",
@@ -84,6 +87,10 @@ class CallArguments:
         """Leaves among the tensors in objects, by number."""
         self.reachable: Any = None
         """The leaves that its code may add gradient to."""
+        self.call_cost: CallCost | None = None
+        """What is known of its time."""
+        self.others: list[Any] = []
+        """What identifies the non-tensor arguments, with the values of numbers; see `CallCost`."""
         self.shared: AliasedArguments | None = None
         """How arguments share memory, if that matters."""
         self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
@@ -135,13 +142,19 @@ class CallArguments:
         if type(arg) in PLAIN_NUMBERS or is_number(arg):
             self.numbers, self.places = (*self.numbers, arg), (*self.places, place)
             sources.append(Constant(arg))
-            return cast("type[Any]", type(arg))
+            kind = cast("type[Any]", type(arg))
+            self._note_other(place, (kind, arg))
+            return kind
         constant, identity = snapshot(arg, self.cls, place)
         if constant.inside:
             self.embedded.append(constant)
             self.objects.append(arg)
         sources.append(constant)
+        self._note_other(place, identity)
         return identity
+
+    def _note_other(self, place: int | str, identity: Any) -> None:
+        self.others.append((BY_NAME, place, identity) if isinstance(place, str) else identity)
 
     def presumed_signature(self) -> FunctionSignature | None:
         """Return what is presumed of this call by runs with other numbers; None if it has to run first."""

@@ -73,6 +73,7 @@ def node_of(
         _tensors=tensors,
         _shipped=call.shipped,
         _captured=call.captured[: len(call.shipped.captured)],  # the others are those of arguments
+        _call_cost=call.call_cost,
         _versions=versions,
         _sequence=next_sequence(),
         _input_tangents=tangents,

@@ -14,6 +14,7 @@ from raygrad.proto.ir.nodes import FunctionCall
 from raygrad.proto.ir.specs import LIVE, STAYS, UNSEEN, ContextSpec
 
 from ..recording.records import SpecEntry
+from .call_costs import declares_cost
 from .saved_policy import RECOMPUTE, WORKER, is_pinned
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class CallSignature:
         "bound",
         "call",
         "effects",
+        "hinted",
         "key",
         "kind",
         "members",
@@ -84,6 +86,7 @@ class CallSignature:
         self.repeats = policy == RECOMPUTE and signature.holds > 0
         """Forward runs again before backward: its context holds more than references, and is not kept."""
         self.effects = bool(getattr(cls, "effects", False))
+        self.hinted = declares_cost(cls)
         self.shapes: dict[Any, VjpSignature] = {}
         """How their backwards were recorded."""
         self.members: dict[str, Any] = {}

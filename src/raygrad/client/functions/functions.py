@@ -25,6 +25,7 @@ from ..recording.records import CONTEXT, NodeRecord
 from ..recording.source_locations import user_site
 from .aliased_arguments import check_aliased, may_change
 from .call_arguments import CallArguments
+from .call_costs import CallCost, declares_cost, hinted_seconds
 from .call_nodes import complete_node, node_of
 from .call_signature import CallSignature, any_on_device, context_of
 from .deferred_signature import DeferredSignature, deferred_like, outputs_of_backward, structure_key
@@ -81,7 +82,12 @@ class FunctionRecorder:
             run = one.presumed
             call_signature: CallSignature | None = self.call_signatures.get(one.where if run is None else run.where)
             if call_signature is None or not call_signature.serves(one.cls, signature):
+                one.find_hint()
                 call_signature = one.predicted(signature)
+            elif call_signature.hinted:
+                one.find_hint()
+            elif one.others:
+                one.call_cost = _call_cost(CallCost, (0.0, one.others))
             if call_signature is None and (structure := one.known_structure()) is not None:
                 call_signature, record, values = one.deferred(structure)
             elif call_signature is None:
@@ -98,6 +104,7 @@ class FunctionRecorder:
                 elif signature.expected is None:
                     record.learn = PendingObservation(one.where, signature)
                     record.learn.general, record.learn.numbers = one.general, one.numbers
+                record.call_cost = one.call_cost
                 self.log.add(record)
                 values = [record.output(i) for i in range(1, len(call_signature.outputs))]
             result = one.returned(record, call_signature, values)
@@ -110,6 +117,15 @@ class FunctionCallInProgress(CallArguments):
     """One call under way: how it is recorded, and what its outputs become."""
 
     __slots__ = ()
+
+    def find_hint(self) -> None:
+        """Find what its class says of its time; what it says wrongly is an error before anything runs."""
+        hinted = declares_cost(self.written)
+        if hinted:
+            self.recorder.code.call_costs.hinted = True
+        if hinted or self.others:
+            seconds = hinted_seconds(self.written, self.args, self.named) if hinted else 0.0
+            self.call_cost = CallCost(seconds, self.others)
 
     def predicted(self, signature: FunctionSignature | None) -> CallSignature | None:
         """Return what is known of such applications from now on, None if it has to run first."""
@@ -195,6 +211,7 @@ class FunctionCallInProgress(CallArguments):
         call_signature = self._call_signature(signature)
         record = NodeRecord(log, call_signature.unchecked, self.sources, call_signature.outputs, user_site())
         record.effects = record.pinned = True
+        record.call_cost = self.call_cost
         record.learn = DeferredSignature(self, structure, self.structure)
         log.add(record)
         return call_signature, record, [record.output(i) for i in range(1, len(call_signature.outputs))]
@@ -204,6 +221,7 @@ class FunctionCallInProgress(CallArguments):
         key without what is said of shared memory."""
         recorder, cls = self.recorder, self.cls
         record = NodeRecord(recorder.log, self._call(), self.sources, (CONTEXT,), user_site())
+        record.call_cost = self.call_cost
         recorder.log.add(record)
         record.effects = True
         record.pinned = True  # whether its context can leave its worker is not known yet (H10)
@@ -307,3 +325,7 @@ class FunctionCallInProgress(CallArguments):
         if node is not None and region is not None and (again := region.applied(node)) is not None:
             node.discard_saved(RegionRematerialisation(again))
         return result
+
+
+_call_cost: Any = tuple.__new__
+"""Makes a `CallCost` in a quarter of the time."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from raygrad.workers.code.shipping import Shipped
 
     from ..recording.records import NodeRecord
+    from .call_costs import CallCost
     from .functions import FunctionRecorder
     from .saved_policy import CallRematerialisation, RegionRematerialisation
 
@@ -76,6 +77,8 @@ class RecordedFunction(FunctionNode):
     """How the Function travelled when it was applied."""
     _captured: Sequence[Pending]
     """What it captured then (H16)."""
+    _call_cost: CallCost | None = None
+    """What is known of the time of its forward."""
     _leaf_effects: int = 0
     """What backward might do with the `.grad` of leaves; see `of_gradients`."""
     _held_leaves: Mapping[int, Tensor] = MappingProxyType({})

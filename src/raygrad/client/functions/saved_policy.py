@@ -18,6 +18,7 @@ from ..recording.records import NodeRecord
 from .observed_signature import PendingObservation
 
 if TYPE_CHECKING:
+    from .call_costs import CallCost
     from .call_signature import CallSignature
     from .functions import FunctionRecorder
     from .recorded_function_node import RecordedFunction
@@ -119,6 +120,8 @@ class CallRematerialisation(NamedTuple):
     """What it captured, and the gradients of leaves that it met."""
     fingerprint: Pending | None
     """Of what the first run returned; None for a pure Function."""
+    call_cost: CallCost | None
+    """What is known of its time."""
 
     @staticmethod
     def of(
@@ -142,7 +145,9 @@ class CallRematerialisation(NamedTuple):
             made = NodeRecord(recorder.log, Digest(*UNPLACED), arrays, (entry,), record.site)
             recorder.log.add(made)
             fingerprint = made.output(0)
-        return CallRematerialisation(call_signature, record.site, inputs, sources, captured, fingerprint)
+        return CallRematerialisation(
+            call_signature, record.site, inputs, sources, captured, fingerprint, record.call_cost
+        )
 
     def run(self, recorder: FunctionRecorder, grads: Sequence[Data | None]) -> Rematerialised:
         """Record the forward again, once `grads` are there."""
@@ -159,6 +164,7 @@ class CallRematerialisation(NamedTuple):
         call = call_signature.call._replace(silent=True)  # what it emits was sent the first time
         again = NodeRecord(recorder.log, call, sources, call_signature.outputs, self.site)
         again.pinned = call_signature.pinned
+        again.call_cost = self.call_cost
         if signature.expected is None:
             again.learn = PendingObservation(call_signature.key, signature)
         recorder.log.add(again)

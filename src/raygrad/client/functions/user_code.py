@@ -20,6 +20,7 @@ from raygrad.workers.code.shipping import Shipped, ship
 from raygrad.workers.executors.base import CODE_CACHE_SIZE
 
 from ..recording.record_inputs import InputRecorder
+from .call_costs import CallCosts
 from .observations import Observations
 from .resource_requests import ResourceRequest, declares_request, requested_by
 
@@ -35,10 +36,12 @@ class UserCode:
         inputs: InputRecorder,
         observed: Observations,
         register: Callable[[Shipped], None],
+        call_costs: CallCosts,
         *,
         several_workers: bool = False,
     ) -> None:
         """`register` makes shipped code known to the executor; with `several_workers` there is more than one."""
+        self.call_costs = call_costs
         self.requests: dict[str, ResourceRequest] = {}
         """By name in the graph, what user Functions request of workers."""
         self.ordered: set[str] = set()

@@ -327,6 +327,7 @@ def _recorded(
     if state.here.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
+    made.call_cost = base._call_cost
     made.learn = shape.learning
     results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
     if vjp.depth == 1:

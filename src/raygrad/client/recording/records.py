@@ -30,6 +30,7 @@ from .source_locations import Site
 if TYPE_CHECKING:
     from raygrad.autograd.tensor.tensor import Tensor
 
+    from ..functions.call_costs import CallCost
     from .record_log import RecordLog
 
 
@@ -178,6 +179,7 @@ class NodeRecord(AbstractNodeRecord):
 
     __slots__ = (
         "__weakref__",
+        "call_cost",
         "effects",
         "failed",
         "kind",
@@ -229,6 +231,8 @@ class NodeRecord(AbstractNodeRecord):
         self.learn: Any = None
         self.story = ""
         """Under anomaly detection, where the node was made whose derivative this is (MD-06)."""
+        self.call_cost: CallCost | None = None
+        """What is known of the time of a call of a user Function; its derivatives have the same."""
         self.failed = False
         self.values: dict[int, Any] | None = None
         """Outputs already at the client."""
@@ -282,7 +286,7 @@ def record_of_op(
     self.pin = log.pin
     self.live = self.saved = 0
     self.effects = self.pinned = self.failed = False
-    self.leaf = self.near = self.learn = self.values = None
+    self.leaf = self.near = self.learn = self.values = self.call_cost = None
     self.needed = self.run = self.base = -1
     self.story = ""
     return self

@@ -20,6 +20,7 @@ from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from ..options import path_of
 
 if TYPE_CHECKING:
+    from raygrad.proto.ir.program import Record
     from raygrad.scheduler.model.plan import Cluster
 
     from ..submission.run import Run
@@ -42,6 +43,10 @@ class CostRow(NamedTuple):
     """By how much of `factor` measurements are off it in the mean."""
     runs: int
     """Runs that it was measured in."""
+    first_run: bool = False
+    """Only the first run of its code was measured, with imports and compilation; a later one replaces it."""
+    values: str = ""
+    """The non-tensor arguments, where times differ between them."""
 
 
 class SessionCosts:
@@ -51,6 +56,8 @@ class SessionCosts:
         self._measured = measured
         self.lock = threading.RLock()
         """Held while something is learned, and while a submission is planned."""
+        self._arrived: deque[tuple[Run, Record]] = deque()
+        """Records of runs under way to learn from."""
         self._finished: deque[tuple[Run, Cluster, str]] = deque()
         """Runs to learn from: whoever waits finds that they have finished, while another thread may be planning."""
 
@@ -66,9 +73,14 @@ class SessionCosts:
 
     def rows(self) -> list[CostRow]:
         """Return what was measured of nodes, the kinds that take longest first."""
-        kinds = self.learn().kinds
-        rows = [CostRow(kind, one.seconds, one.factor, one.spread, one.count) for kind, one in kinds.items()]
-        return sorted(rows, key=lambda row: (-row.seconds, row.kind))
+        measured = self.learn()
+        estimates = [(kind, "", one) for kind, one in measured.kinds.items()]
+        estimates += measured.values.rows()
+        rows = [
+            CostRow(kind, one.seconds, one.factor, one.spread, one.count, one.first, values)
+            for kind, values, one in estimates
+        ]
+        return sorted(rows, key=lambda row: (-row.seconds, row.kind, row.values))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that was measured to a file, for `rg.Session(..., costs=path)`."""
@@ -95,13 +107,22 @@ class SessionCosts:
 
     # ---- what the session says ---------------------------------------------------------------------------------------
 
+    def arrived(self, run: Run, record: Record) -> None:
+        """A record of a run that goes on has arrived."""
+        if record.timing.nodes:
+            self._arrived.append((run, record))
+
     def finished(self, run: Run, cluster: Cluster, host: str) -> None:
         """A run has ended well; `host` is the client's."""
         self._finished.append((run, cluster, host))
 
     def learn(self) -> MeasuredCosts:
-        """Learn from the runs that have finished: before a submission is planned, or somebody asks."""
+        """Learn from what has arrived, and from the runs that have finished: before a submission is planned, or
+        somebody asks."""
         with self.lock:
+            while self._arrived:
+                run, record = self._arrived.popleft()
+                run.teach_early(self._measured, record)
             while self._finished:
                 run, cluster, host = self._finished.popleft()
                 run.teach(self._measured, cluster, host)

@@ -62,7 +62,8 @@ def explain(
             records = [record for record in records if id(record) in wanted]
         session.costs.learn()
         with looking_in_program_order(log, records, code.ordered) as ordered:
-            records, built = ordered, build(0, ordered, code.requests)
+            records = ordered
+            built = build(0, ordered, code.requests, hints=code.call_costs.hints(ordered))
         submission = built.submission
         graph = submission.graph
         sites, name_of = [record.site for record in records], session._driver.executor.name_of

@@ -26,6 +26,7 @@ from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.executors.driver import Driver
 
 from ..compile.compiled import CompiledFunction
+from ..functions.call_costs import CallCosts
 from ..functions.observations import Observations
 from ..functions.saved_policy import WORKER, checked_policy
 from ..functions.user_code import UserCode
@@ -166,10 +167,12 @@ class Session:
         unlocked = log.unlocked if several and workers is not None and address == "local" else None
         self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)
         inputs = InputRecorder(log, by_reference=address == "local" and not strict)
+        call_costs = CallCosts(lambda: measured.values.functions)
         code = UserCode(
             inputs,
             observed,
             lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment),
+            call_costs,
             several_workers=several,
         )
         link = RunLink(waiter, log, runs.clocks, executor.name_of)

@@ -7,6 +7,8 @@ and rolls back the variables that were written for it.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from raygrad.errors import DroppedError, RaygradError
@@ -22,6 +24,7 @@ from ..submission.submission import Submitted, needed_records
 if TYPE_CHECKING:
     from raygrad.workers.executors.driver import Driver
 
+    from ..functions.call_costs import CallCost
     from ..functions.user_code import UserCode
     from ..recording.garbage_collection import GarbageCollectorTuning
     from ..recording.held_records import HeldRecords
@@ -78,9 +81,13 @@ class Submitter:
                 self.release_dropped()
                 self._waiter.poll()
                 return
-            submission = self._graphs.submission(number, records, self._code.requests, open_ended=open_ended)
+            hints = self._code.call_costs.hints(records)
+            submission = self._graphs.submission(
+                number, records, self._code.requests, hints=hints, open_ended=open_ended
+            )
             learns: dict[int, NodeRecord] = {}
             stories: dict[int, str] = {}
+            called: dict[int, CallCost] = {}
             for index, record in enumerate(records):
                 record.run = number
                 record.sources = ()
@@ -91,7 +98,9 @@ class Submitter:
                     learns[index] = record
                 if record.story:
                     stories[index] = record.story
-            self.send(submission, [record.site for record in records], learns, stories)
+                if record.call_cost is not None:
+                    called[index] = record.call_cost
+            self.send(submission, [record.site for record in records], learns, stories, called)
             if self.sync and not open_ended:
                 self._waiter.wait_for_everything()
 
@@ -101,6 +110,7 @@ class Submitter:
         sites: list[Site | None],
         learns: dict[int, NodeRecord],
         stories: dict[int, str],
+        called: Mapping[int, CallCost] = MappingProxyType({}),
     ) -> None:
         """Send a submission, with the writes to variables since the last one.
 
@@ -109,6 +119,7 @@ class Submitter:
             sites: the user's line of each node.
             learns: by node, the records that learn from the run.
             stories: by node, where its forward was recorded, under anomaly detection.
+            called: by node of a user Function, what is known of the time of the call, with its arguments.
 
         Raises:
             DroppedError: it reads a value of a run that failed.
@@ -145,8 +156,11 @@ class Submitter:
             sites[-1:] = [*[None] * added, sites[-1]]
             if last in stories:
                 stories[last + added] = stories.pop(last)
+            if last in called:
+                called = {**called, last + added: called[last]}
         run = Run(self._link, number, planned.plan, planned.graph, sites, started)
         run.alone = alone
+        run.called = called
         table.enter(run)
 
     def next_run(self) -> int:

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.graph import CostHint, Graph
 from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
@@ -61,17 +61,18 @@ class GraphCache:
         records: Sequence[NodeRecord],
         requests: Mapping[str, ResourceRequest] = MappingProxyType({}),
         *,
+        hints: tuple[CostHint, ...] = (),
         open_ended: bool = False,
     ) -> GraphSubmission:
         """Return the submission of `records` as run `run`: what `build` returns. The records learn where their values
         will be."""
-        outline = None if open_ended or requests else _outline(records)
+        outline = None if open_ended or requests else _outline(records, hints)
         if outline is None:
-            return build(run, records, requests, open_ended=open_ended).submission
+            return build(run, records, requests, hints=hints, open_ended=open_ended).submission
         name, given, specs = outline
         known = self._known.get(name)
         if known is None:
-            made = build(run, records).submission
+            made = build(run, records, hints=hints).submission
             self._known[name] = _CachedGraph(made.graph, made.encoded, made.key, specs)
             if len(self._known) > MAX_GRAPHS:
                 self._known.popitem(last=False)
@@ -84,7 +85,7 @@ class GraphCache:
         return GraphSubmission(run, known.graph, known.encoded, known.key, given)
 
 
-def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
+def _outline(records: Sequence[NodeRecord], hints: tuple[CostHint, ...]) -> _GraphOutline | None:
     """Return the outline of the graph of records, whose `base` counts from the first afterwards; None for records of
     which only the graph itself tells what they are. Externals are in the order in which `build` has them."""
     numbers: list[int] = []
@@ -133,7 +134,9 @@ def _outline(records: Sequence[NodeRecord]) -> _GraphOutline | None:
                     kept += (base + index, int(is_stored(record, index, entry)))
         base += len(outputs)
     # each kind has its number of sources, so that what is written one after the other can be told apart
-    name = array("q", (len(numbers), len(specs), *map(id, specs), *numbers, *kept)).tobytes()
+    name = array("q", (len(numbers), len(specs), len(kept), *map(id, specs), *numbers, *kept)).tobytes()
+    if hints:
+        name += repr(hints).encode()
     if len(name) > LONGEST_NAME:
         name = blake2b(name, digest_size=16).digest()
     return _GraphOutline(name, tuple(given), tuple(specs))

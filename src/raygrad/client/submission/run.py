@@ -6,14 +6,16 @@ The submitter makes it, the run listener fills it in.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.errors import SessionError
 from raygrad.scheduler.explain.actual_run import run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
+from raygrad.scheduler.model.function_costs import OTHER_VALUES
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 
 from ..options import path_of, seconds
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from raygrad.scheduler.model.plan import Cluster, Plan
     from raygrad.scheduler.model.progress import PlanRevision
 
+    from ..functions.call_costs import CallCost
     from ..recording.record_log import RecordLog
     from ..recording.source_locations import Site
     from .waiter import Waiter
@@ -68,6 +71,8 @@ class Run:
         self.failed = False
         self.alone = False
         """No other run of the session was under way meanwhile."""
+        self.called: Mapping[int, CallCost] = MappingProxyType({})
+        """By node of a user Function, what is known of the time of the call, with its arguments."""
         self._emits: list[tuple[int, int, str, Any]] = []
         self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
 
@@ -85,10 +90,21 @@ class Run:
         self.plan = plan
         self.revisions.append(revision)
 
+    def teach_early(self, measured: MeasuredCosts, record: Record) -> None:
+        """Tell a cost model what a record of this run shows, which goes on."""
+        measured.arrived(self._graph, self.plan, record)
+
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
+        called = self.called
         alone = self.alone and not self.revisions
-        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=alone)
+        # replays know no more than the hints of their graph
+        hinted = {hint.node: hint.values for hint in self._graph.hints if hint.values != OTHER_VALUES}
+
+        def values(node: int) -> str:
+            return called[node].values() if node in called else hinted.get(node, "")
+
+        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=alone, values=values)
 
     @property
     def seconds(self) -> float | None:

@@ -68,6 +68,8 @@ class RunListener:
         self._warnings.take(record)
         if run is not None:
             run.take(called)
+            if not finished:
+                self._costs.arrived(run, record)
         if submitted is not None:
             for learned in record.observations:
                 learner = submitted.learns.get(learned.index)

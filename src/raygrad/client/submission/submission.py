@@ -15,7 +15,7 @@ from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.storage.view import LostData
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
+from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, CostHint, Graph, structural_hash
 from raygrad.proto.ir.nodes import UNDEFINED, UNPLACED, Node, OpVjp
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
@@ -84,13 +84,14 @@ def build(
     records: Sequence[NodeRecord],
     requests: Mapping[str, ResourceRequest] = MappingProxyType({}),
     *,
+    hints: tuple[CostHint, ...] = (),
     open_ended: bool = False,
     unread: Mapping[int, int] = MappingProxyType({}),
 ) -> Built:
     """Return the submission of `records` as run `run`. The records learn where their values will be.
 
-    `requests` has the resource requests of user Functions, by name; `unread`, by id of a record, a bit per output that
-    is kept for later runs and hardly ever read here.
+    `requests` has the resource requests of user Functions, by name; `hints` what is known of their times; `unread`, by
+    id of a record, a bit per output that is kept for later runs and hardly ever read here.
     """
     specs: list[Any] = []
     stamp = next(_stamps)
@@ -109,7 +110,7 @@ def build(
         next_id += len(record.outputs)
     nodes = _nodes_of(records, externals.numbers, spec_index)
     keep, demands = _kept_of(records, unread), demands_of(records, requests)
-    graph = Graph(tuple(specs), tuple(externals.specs), tuple(nodes), tuple(keep), open_ended, demands)
+    graph = Graph(tuple(specs), tuple(externals.specs), tuple(nodes), tuple(keep), open_ended, demands, hints)
     encoded = encode_graph(graph)
     return Built(
         GraphSubmission(run, graph, encoded, structural_hash(encoded), tuple(externals.given)), externals.sources
