@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from numbers import Real
+from numbers import Number, Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from raygrad.autograd.tensor.tensor import Tensor
@@ -90,7 +90,7 @@ class CallCosts:
 
 def _value_text(kind: Any, value: Any) -> str:
     """Return the text of a non-tensor argument; "" for one whose content is not known."""
-    if kind in _PLAIN:
+    if kind in _PLAIN or isinstance(value, Number):
         return repr(value)
     return _digest(value) if kind == "pickle" else ""
 
