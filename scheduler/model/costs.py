@@ -24,7 +24,7 @@ from raygrad.proto.ir.nodes import (
     Spill,
     transforms_of,
 )
-from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
+from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, Spec, UnknownSpec, bytes_of
 
 from .function_costs import CostKind, Figure, FunctionCosts, Origin, function_figure
 
@@ -152,7 +152,9 @@ class Costs:
         if not isinstance(node, (FunctionCall, FunctionVjp)):
             return CostKind(name, prior)
         family = " ".join((node.fn, *transforms_of(node)))
-        return CostKind(name, prior, family, node.depth, *((0.0, "") if hint is None else hint[1:]))
+        seconds, values = (0.0, "") if hint is None else hint[1:]
+        sized = not any(isinstance(spec, UnknownSpec) for spec in inputs)
+        return CostKind(name, prior, family, node.depth, seconds, values, sized)
 
     def figure(self, kind: CostKind) -> Figure:
         """Return the predicted seconds of one node of a kind, and where they are from."""

@@ -6,7 +6,7 @@ not cheap: dividing cheap nodes costs milliseconds, running expensive ones in tu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import log
 from typing import Final, NamedTuple
@@ -61,6 +61,8 @@ class CostKind(NamedTuple):
     """The hinted seconds of its forward; 0.0 for none."""
     values: str = ""
     """The non-tensor arguments, where times differ between them; else ""."""
+    sized: bool = True
+    """Whether the sizes of what it reads are known when it is planned."""
 
 
 class KnownTime(NamedTuple):
@@ -80,6 +82,8 @@ class KnownKind(NamedTuple):
 
     time: KnownTime
     values: Mapping[str, KnownTime]
+    sized: bool = True
+    """As `CostKind.sized`."""
 
 
 FunctionCosts = Mapping[str, Mapping[str, KnownKind]]
@@ -101,11 +105,11 @@ def function_figure(known: FunctionCosts, kind: CostKind, unknown: float) -> Fig
     factor = VJP_FACTOR**kind.depth
     forward = known.get(kind.family.partition(" ")[0]) if kind.depth else None
     if forward:
-        same = _of_values(forward, kind.values) if kind.values else [one.time for one in forward.values()]
+        same = _of_values(forward, kind.values) if kind.values else _of_any_values(forward)
         if not same and not kind.hint:
-            same = [max(_of_other_values(forward) or [one.time for one in forward.values()], key=_seconds_of)]
+            same = [max(_of_other_values(forward) or _of_any_values(forward), key=_seconds_of)]
         if same:
-            return Figure(factor * _seconds_of(_nearest(same, kind.prior)), Origin.FORWARD)
+            return Figure(factor * _seconds_of(_nearest(same, kind)), Origin.FORWARD)
     if kind.hint:
         return Figure(factor * kind.hint, Origin.HINT)
     return Figure(factor * unknown, Origin.UNKNOWN)
@@ -121,7 +125,7 @@ def _measured_figure(kinds: Mapping[str, KnownKind] | None, kind: CostKind) -> F
             return _figure_of(exact.values[kind.values], kind)
         same = _of_values(kinds, kind.values)
         if same:
-            return Figure(kind.prior * _nearest(same, kind.prior).factor, Origin.SCALED)
+            return _scaled_figure(same, kind)
         if kind.hint:
             return None  # the hint is for these values
         others = _of_other_values(kinds if exact is None or not exact.values else {kind.name: exact})
@@ -129,7 +133,12 @@ def _measured_figure(kinds: Mapping[str, KnownKind] | None, kind: CostKind) -> F
             return Figure(kind.prior * max(one.factor for one in others), Origin.SCALED)
     if exact is not None:
         return _figure_of(exact.time, kind)
-    return Figure(kind.prior * _nearest([one.time for one in kinds.values()], kind.prior).factor, Origin.SCALED)
+    return _scaled_figure(_of_any_values(kinds), kind)
+
+
+def _scaled_figure(times: Sequence[KnownTime], kind: CostKind) -> Figure:
+    nearest = _nearest(times, kind)
+    return Figure(kind.prior * nearest.factor if kind.sized else _seconds_of(nearest), Origin.SCALED)
 
 
 def _figure_of(time: KnownTime, kind: CostKind) -> Figure:
@@ -138,6 +147,11 @@ def _figure_of(time: KnownTime, kind: CostKind) -> Figure:
 
 def _seconds_of(time: KnownTime) -> float:
     return time.prior * time.factor
+
+
+def _of_any_values(kinds: Mapping[str, KnownKind]) -> list[KnownTime]:
+    """Return what was measured whatever the non-tensor arguments; of kinds whose sizes are known, if there are some."""
+    return [one.time for one in kinds.values() if one.sized] or [one.time for one in kinds.values()]
 
 
 def _of_values(kinds: Mapping[str, KnownKind], values: str) -> list[KnownTime]:
@@ -151,6 +165,8 @@ def _of_other_values(kinds: Mapping[str, KnownKind]) -> list[KnownTime]:
     return [time for time in times if not time.first] or times
 
 
-def _nearest(times: Iterable[KnownTime], prior: float) -> KnownTime:
-    """Return what was measured of arguments that are nearest in size."""
-    return min(times, key=lambda one: (abs(log(one.prior / prior)), -one.factor))
+def _nearest(times: Sequence[KnownTime], kind: CostKind) -> KnownTime:
+    """Return what was measured of arguments that are nearest in size; the longest where sizes are not known yet."""
+    if not kind.sized:
+        return max(times, key=_seconds_of)
+    return min(times, key=lambda one: (abs(log(one.prior / kind.prior)), -one.factor))

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from raygrad.proto.ir.specs import UnknownSpec
+
 from .function_costs import FunctionCosts, KnownKind, KnownTime, family_of
 from .running_estimates import Estimate
 
@@ -102,7 +104,8 @@ def known_functions(kinds: Mapping[str, Estimate], values: ValueCosts) -> Functi
     for name, one in kinds.items():
         if family := family_of(name):
             by_value = {value: _known_time(each) for value, each in values.of(name).items()}
-            found.setdefault(family, {})[name] = KnownKind(_known_time(one), by_value)
+            sized = UnknownSpec.kind not in name.rpartition(" ")[2].partition(">")[0].split(",")
+            found.setdefault(family, {})[name] = KnownKind(_known_time(one), by_value, sized)
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raygrad.proto.ir.graph import CostHint
-from raygrad.proto.ir.specs import ArraySpec
+from raygrad.proto.ir.specs import ArraySpec, UnknownSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.function_costs import OTHER_VALUES, Figure, Origin, family_of
 from raygrad.scheduler.model.measured_costs import Estimate, MeasuredCosts
@@ -13,6 +13,8 @@ from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.model.running_estimates import Estimate as RunningEstimate
 from raygrad.scheduler.placing.place import place
+
+from ...graph_nodes import function_node, function_vjp_node
 
 UNKNOWN_SECONDS = Costs().function_seconds
 FORWARD, VJP = "function @f cpu 6>", "function @f vjp cpu context,6,6,6>6"
@@ -90,6 +92,21 @@ def test_other_shapes_are_scaled_from_the_nearest(builder):
     assert found(10**8) == Figure(near(20.0 * prior[10**8] / prior[10**7]), Origin.SCALED)
     assert found(10**6) == Figure(near(20.0 * prior[10**6] / prior[10**7]), Origin.SCALED)
     assert found(4).origin == Origin.MEASURED
+
+
+def test_what_reads_values_of_unknown_size_is_expected_as_the_longest_known():
+    costs, known = Costs(), MeasuredCosts()
+    node = function_node("@f", (0,), (0, 1))
+    small, large, unknown = ArraySpec((4,), "float64"), ArraySpec((10**7,), "float64"), UnknownSpec()
+    for spec, seconds in ((small, 0.5), (large, 20.0)):
+        set_kind(known, costs.kind_of(node, [spec], []), seconds, costs.prior_seconds(node, [spec], []))
+    assert known.costs().figure(costs.kind(node, [unknown], [])) == Figure(near(20.0), Origin.SCALED)
+    vjp = function_vjp_node("@f", (0, 1), (0,), items=1)
+    assert known.costs().figure(costs.kind(vjp, [unknown], [unknown])) == Figure(near(40.0), Origin.FORWARD)
+    set_kind(known, costs.kind_of(node, [unknown], []), 3.0, costs.prior_seconds(node, [unknown], []))
+    assert known.costs().figure(costs.kind(node, [unknown], [])) == Figure(near(3.0), Origin.MEASURED, 3)
+    thousand = ArraySpec((1000,), "float64")
+    assert known.costs().figure(costs.kind(node, [thousand], [])).seconds == pytest.approx(0.5, rel=0.1)
 
 
 def test_a_kind_that_ran_once_is_a_first_run(builder):

@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from numbers import Number, Real
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.graph import CostHint
@@ -92,8 +90,8 @@ class CallCosts:
 
 def _value_text(kind: Any, value: Any) -> str:
     """Return the text of a non-tensor argument; "" for one whose content is not known."""
-    if kind in _PLAIN or isinstance(value, np.number):
-        return repr(value)
+    if kind in _PLAIN or isinstance(value, Number):
+        return repr(cast(object, value))
     return _digest(value) if kind == "pickle" else ""
 
 
