@@ -64,7 +64,7 @@ class _CachedPlan:
     changes: int = 0
     """How often it was replaced (`plan_refinement`)."""
     guess: bool = False
-    """It went by figures of user Functions that were not measured, and no run has shown yet whether they were right."""
+    """It may have gone by figures of user Functions that were not measured, and no run has shown yet if they hold."""
 
 
 class _DuePlan(NamedTuple):
@@ -160,8 +160,7 @@ class Planner:
         if self._measured is not None:
             first = self._measured.first_run(planned.plan)
             planned = planned._replace(plan=replace(planned.plan, predicted_seconds=first))
-        guess = self._measured is not None and bool(unmeasured_functions(graph, costs))
-        self._plans[full_key] = _CachedPlan(planned, costs, guess=guess)
+        self._plans[full_key] = _CachedPlan(planned, costs, guess=self._measured is not None)
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
         return planned
