@@ -79,7 +79,7 @@ class GraphCollections:
     def _collect_all(self) -> None:
         """Run a full collection, unless there was one lately."""
         start = time.perf_counter()
-        full = gc.get_stats()[2]["collections"]
+        full: int = gc.get_stats()[2]["collections"]
         if full == self._full:
             if start < self._due:
                 return
