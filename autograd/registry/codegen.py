@@ -60,6 +60,6 @@ def _signature(function: Any) -> tuple[list[str], list[str], str]:
         shown.append(positional[-1])
     elif named:
         shown.append("*")
-    by_default = function.__kwdefaults__ or {}
+    by_default: dict[str, Any] = function.__kwdefaults__ or {}
     shown += [f"{name}=None" if name in by_default else name for name in named]
     return positional, named, ", ".join(shown)

@@ -55,7 +55,7 @@ def collector() -> Generator[None]:
     before = gc.isenabled(), gc.get_threshold()
     frozen = gc.get_freeze_count()  # the whole test run has frozen modules
     gc.unfreeze()
-    graph_grew.__self__.__init__()  # type: ignore[misc]
+    graph_grew.__self__.__init__()
     Watching.seen.clear()
     Watching.left.clear()
     yield
@@ -122,6 +122,15 @@ def test_garbage_that_grew_old_is_collected_in_the_end(monkeypatch: pytest.Monke
     assert keep is not None
 
 
+def test_there_is_no_full_collection_that_the_user_has_not_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("raygrad.autograd.core.graph_collections.SHARE", 0)
+    gc.set_threshold(700, 10, 1_000_000)
+    before = gc.get_stats()[2]["collections"]
+    graphs = [products(5000) for _ in range(10)]
+    assert gc.get_stats()[2]["collections"] == before
+    assert graphs
+
+
 def test_a_collection_by_the_user_finds_all_garbage():
     y = chain(2000)
     gc.collect()
@@ -145,7 +154,7 @@ def test_graphs_in_a_cycle_with_their_context_are_collected():
         y = Holding.apply(x)
         y.grad_fn.itself = y
         nodes.append(weakref.ref(y))
-    del y
+        del y
     gc.collect()
     assert not [one for one in nodes if one() is not None]
 
@@ -159,7 +168,7 @@ def test_objects_that_the_user_has_frozen_stay_frozen():
 
 
 def test_a_long_chain_is_not_walked_again_and_again():
-    """Collections see each object of a growing graph once or twice, and none sees all objects of the process."""
+    """Young and middle-aged objects are collected as ever, and hardly ever all objects of the process."""
     gc.collect()
     ran = [0, 0, 0]
 
@@ -172,6 +181,6 @@ def test_a_long_chain_is_not_walked_again_and_again():
         products(10_000)
     finally:
         gc.callbacks.remove(note)
-    assert ran[1] <= 2
-    assert ran[2] <= 2
+    assert ran[2] <= 1
+    assert 5 < ran[1] < 30
     assert 50 < ran[0] < 500

@@ -123,4 +123,5 @@ def test_sums_of_contributions_are_those_of_the_balanced_tree(count: int, shape:
     while len(terms) > 1:
         pairs = [terms[i] + terms[i + 1] for i in range(0, len(terms) - 1, 2)]
         terms = pairs + terms[len(pairs) * 2 :]
+    assert x.grad is not None
     assert x.grad.numpy().tobytes() == np.asarray(terms[0]).tobytes()
