@@ -422,3 +422,22 @@ def test_what_explain_was_asked_before_changes_nothing(session: Any) -> None:
     z = Head.apply(x, 3.0)
     session.explain()
     assert (z * 2.0).tolist() == [4.0, 8.0, 12.0]
+
+
+@pytest.mark.ray
+def test_presumed_and_deferred_calls_on_ray() -> None:
+    with rg.Session("ray", workers=2) as session:
+        x = leaf(1, 2, 3, 4)
+        for scale in (1.5, 2.5, 3.5):
+            assert Scale.apply(x, scale).sum().item() == 10.0 * scale
+        assert waits(session) == {"Scale": 1}
+        for count in (2.0, 3.0):
+            assert Head.apply(x, count).tolist() == [2.0 * (i + 1) for i in range(int(count))]
+        for count in (2.0, 3.0):
+            assert Keep.apply(x, count).shape == (4,)
+        with pytest.raises(GraphError, match=r"Keep behaved differently .*: output 0 is argument 0 itself"):
+            Keep.apply(x, 0.0).sum().item()
+        before = session.last_run
+        loss = sum(Scale.apply(leaf(*range(size)), 2).sum() for size in (1, 2, 3))
+        assert session.last_run is before
+        assert loss.item() == 8.0

@@ -62,7 +62,7 @@ class DeferredOperation:
     def await_facts(self, *, reading: bool = True) -> None:
         """Record the operation, and those that it reads first, once the runs that they wait for have shown what they
         read."""
-        waiting = [self]
+        waiting: list[DeferredOperation] = [self]
         while waiting:
             last = waiting[-1]
             before = [one for operand in last._operands if (one := _operation_of(operand)) is not None]
