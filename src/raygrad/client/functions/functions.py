@@ -149,7 +149,7 @@ class FunctionCallInProgress(CallArguments):
         special = here.inference or here.forward or here.replaying or self.recorder.log.trace is not None
         if special or self.shared is not None or self.region is not None or self.cls is not self.written:
             return False
-        return not any(isinstance(arg, Tensor) and arg._inference is not None for arg in self.args)
+        return not any(isinstance(arg, Tensor) and arg.is_inference() for arg in self.args)
 
     def _call(self) -> FunctionCall:
         """Return forward as a node runs it, of which nothing is known yet."""
@@ -197,6 +197,7 @@ class FunctionCallInProgress(CallArguments):
         record.effects = record.pinned = True
         record.learn = DeferredSignature(self, structure, self.structure)
         log.add(record)
+        log.calls.add(record)
         return call_signature, record, [record.output(i) for i in range(1, len(call_signature.outputs))]
 
     def run_first(self, alone: Any) -> tuple[CallSignature, NodeRecord, list[Any]]:
