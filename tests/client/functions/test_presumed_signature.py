@@ -360,7 +360,24 @@ def test_new_numbers_are_saved_by_each_policy(saved: str) -> None:
             assert y.tolist() == [scale, 2.0 * scale]
             y.sum().backward()
             assert x.grad.tolist() == [scale, scale]
-        assert waits(session) == {"Table": 1}
+        assert waits(session) == {"Table": 3 if saved == "recompute" else 1}
+
+
+@pytest.mark.parametrize("saved", ["store", "worker", "recompute"])
+def test_outputs_take_on_what_their_run_shows_by_each_policy(saved: str) -> None:
+    class Table(Head):
+        @staticmethod
+        def forward(ctx: Any, x: Any, count: Any, extra: Any = 0) -> Any:
+            ctx.table = np.full(1000, float(count))
+            return Head.forward(ctx, x, count)
+
+    with rg.Session(saved=saved):
+        for count in (2.0, 3.0, 4.0):
+            x = leaf(1, 2, 3, 4)
+            y = Table.apply(x, count)
+            assert len(y.tolist()) == count
+            y.sum().backward()
+            assert x.grad.tolist() == [2.0] * int(count) + [0.0] * (4 - int(count))
 
 
 def test_a_compiled_function_records_anew_after_a_wrong_presumption(session: Any) -> None:

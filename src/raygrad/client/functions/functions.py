@@ -34,14 +34,7 @@ from .observed_signature import FunctionSignature, PendingObservation, declared_
 from .outputs import fresh_outputs, wrap_outputs
 from .presumed_signature import PresumedSignature
 from .recorded_function_node import RecordedFunction
-from .saved_policy import (
-    RECOMPUTE,
-    STORE,
-    CallRematerialisation,
-    RegionRematerialisation,
-    is_pure,
-    policy_of,
-)
+from .saved_policy import RECOMPUTE, CallRematerialisation, RegionRematerialisation, is_pure
 from .user_code import UserCode
 
 if TYPE_CHECKING:
@@ -135,13 +128,7 @@ class FunctionCallInProgress(CallArguments):
 
     def _call_signature(self, signature: FunctionSignature) -> CallSignature:
         kinds = self.recorder.log.kinds
-        return CallSignature(self.cls, signature, self._call(), self.where, self._policy(), self.inputs, kinds)
-
-    def _policy(self) -> str:
-        """Return the policy for what the call saves."""
-        policy = policy_of(self.written, self.recorder.execution.saved_policy) if self.recording else STORE
-        # what hooks pack is where they have it, and they run once
-        return STORE if policy == RECOMPUTE and self.cls is not self.written else policy
+        return CallSignature(self.cls, signature, self._call(), self.where, self.policy(), self.inputs, kinds)
 
     def is_plain(self) -> bool:
         """Tell whether its outputs can take on another signature afterwards: not where more than they goes by it."""
@@ -178,7 +165,7 @@ class FunctionCallInProgress(CallArguments):
         here = state.here
         if here.anomaly is not None or here.transforms or self.reachable is not None or any_on_device(self.inputs):
             return None
-        if may_mark(self.written) or (self.recording and self._policy() == RECOMPUTE):
+        if may_mark(self.written) or (self.recording and self.policy() == RECOMPUTE):
             return None
         certain = outputs_of_backward(self.written)
         return structure if certain == len(structure.outputs) or (certain is None and not structure.as_tuple) else None
