@@ -360,7 +360,24 @@ def test_new_numbers_are_saved_by_each_policy(saved: str) -> None:
             assert y.tolist() == [scale, 2.0 * scale]
             y.sum().backward()
             assert x.grad.tolist() == [scale, scale]
-        assert waits(session) == {"Table": 1}
+        assert waits(session) == {"Table": 3 if saved == "recompute" else 1}
+
+
+@pytest.mark.parametrize("saved", ["store", "worker", "recompute"])
+def test_outputs_take_on_what_their_run_shows_by_each_policy(saved: str) -> None:
+    class Table(Head):
+        @staticmethod
+        def forward(ctx: Any, x: Any, count: Any, extra: Any = 0) -> Any:
+            ctx.table = np.full(1000, float(count))
+            return Head.forward(ctx, x, count)
+
+    with rg.Session(saved=saved):
+        for count in (2.0, 3.0, 4.0):
+            x = leaf(1, 2, 3, 4)
+            y = Table.apply(x, count)
+            assert len(y.tolist()) == count
+            y.sum().backward()
+            assert x.grad.tolist() == [2.0] * int(count) + [0.0] * (4 - int(count))
 
 
 def test_a_compiled_function_records_anew_after_a_wrong_presumption(session: Any) -> None:
@@ -422,3 +439,22 @@ def test_what_explain_was_asked_before_changes_nothing(session: Any) -> None:
     z = Head.apply(x, 3.0)
     session.explain()
     assert (z * 2.0).tolist() == [4.0, 8.0, 12.0]
+
+
+@pytest.mark.ray
+def test_presumed_and_deferred_calls_on_ray() -> None:
+    with rg.Session("ray", workers=2) as session:
+        x = leaf(1, 2, 3, 4)
+        for scale in (1.5, 2.5, 3.5):
+            assert Scale.apply(x, scale).sum().item() == 10.0 * scale
+        assert waits(session) == {"Scale": 1}
+        for count in (2.0, 3.0):
+            assert Head.apply(x, count).tolist() == [2.0 * (i + 1) for i in range(int(count))]
+        for count in (2.0, 3.0):
+            assert Keep.apply(x, count).shape == (4,)
+        with pytest.raises(GraphError, match=r"Keep behaved differently .*: output 0 is argument 0 itself"):
+            Keep.apply(x, 0.0).sum().item()
+        before = session.last_run
+        loss = sum(Scale.apply(leaf(*range(size)), 2).sum() for size in (1, 2, 3))
+        assert session.last_run is before
+        assert loss.item() == 8.0

@@ -22,6 +22,7 @@ from .call_costs import BY_NAME, CallCost
 from .leaf_gradients import reachable_leaves
 from .numeric_arguments import PLAIN_NUMBERS, NumericRun, is_number
 from .observed_signature import FunctionSignature, declared_signature
+from .saved_policy import RECOMPUTE, STORE, policy_of
 
 if TYPE_CHECKING:
     from .functions import FunctionRecorder
@@ -164,8 +165,16 @@ class CallArguments:
         run = None if others is None else others.presumed(self.numbers)
         if run is None or (self.declares and not self._declares(run.signature)):
             return None
+        if run.signature.holds and self.policy() == RECOMPUTE:
+            return None  # its context is not kept, so that its node could not go by another signature
         self.presumed = run
         return run.signature
+
+    def policy(self) -> str:
+        """Return the policy for what the call saves."""
+        policy = policy_of(self.written, self.recorder.execution.saved_policy) if self.recording else STORE
+        # what hooks pack is where they have it, and they run once
+        return STORE if policy == RECOMPUTE and self.cls is not self.written else policy
 
     @property
     def declares(self) -> bool:

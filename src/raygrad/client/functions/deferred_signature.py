@@ -72,6 +72,8 @@ class DeferredSignature(PendingObservation):
     def confirm(self, record: NodeRecord, found: FunctionSignature, *, failed: bool) -> bool:
         """Complete the call by what its run showed. Returns whether that is possible; else `wrong` is the error."""
         call, structure = self._call, self._structure
+        if call is not None:
+            call.recorder.log.calls.discard(record)
         if found.is_lasting():
             self._observed.enter(self.key, found, self.general, self.numbers, self._key)
         results = [result() for result in self._results]

@@ -35,14 +35,7 @@ from .observed_signature import FunctionSignature, PendingObservation, declared_
 from .outputs import fresh_outputs, wrap_outputs
 from .presumed_signature import PresumedSignature
 from .recorded_function_node import RecordedFunction
-from .saved_policy import (
-    RECOMPUTE,
-    STORE,
-    CallRematerialisation,
-    RegionRematerialisation,
-    is_pure,
-    policy_of,
-)
+from .saved_policy import RECOMPUTE, CallRematerialisation, RegionRematerialisation, is_pure
 from .user_code import UserCode
 
 if TYPE_CHECKING:
@@ -151,13 +144,7 @@ class FunctionCallInProgress(CallArguments):
 
     def _call_signature(self, signature: FunctionSignature) -> CallSignature:
         kinds = self.recorder.log.kinds
-        return CallSignature(self.cls, signature, self._call(), self.where, self._policy(), self.inputs, kinds)
-
-    def _policy(self) -> str:
-        """Return the policy for what the call saves."""
-        policy = policy_of(self.written, self.recorder.execution.saved_policy) if self.recording else STORE
-        # what hooks pack is where they have it, and they run once
-        return STORE if policy == RECOMPUTE and self.cls is not self.written else policy
+        return CallSignature(self.cls, signature, self._call(), self.where, self.policy(), self.inputs, kinds)
 
     def is_plain(self) -> bool:
         """Tell whether its outputs can take on another signature afterwards: not where more than they goes by it."""
@@ -165,7 +152,7 @@ class FunctionCallInProgress(CallArguments):
         special = here.inference or here.forward or here.replaying or self.recorder.log.trace is not None
         if special or self.shared is not None or self.region is not None or self.cls is not self.written:
             return False
-        return not any(isinstance(arg, Tensor) and arg._inference is not None for arg in self.args)
+        return not any(isinstance(arg, Tensor) and arg.is_inference() for arg in self.args)
 
     def _call(self) -> FunctionCall:
         """Return forward as a node runs it, of which nothing is known yet."""
@@ -194,7 +181,7 @@ class FunctionCallInProgress(CallArguments):
         here = state.here
         if here.anomaly is not None or here.transforms or self.reachable is not None or any_on_device(self.inputs):
             return None
-        if may_mark(self.written) or (self.recording and self._policy() == RECOMPUTE):
+        if may_mark(self.written) or (self.recording and self.policy() == RECOMPUTE):
             return None
         certain = outputs_of_backward(self.written)
         return structure if certain == len(structure.outputs) or (certain is None and not structure.as_tuple) else None
@@ -214,6 +201,7 @@ class FunctionCallInProgress(CallArguments):
         record.call_cost = self.call_cost
         record.learn = DeferredSignature(self, structure, self.structure)
         log.add(record)
+        log.calls.add(record)
         return call_signature, record, [record.output(i) for i in range(1, len(call_signature.outputs))]
 
     def run_first(self, alone: Any) -> tuple[CallSignature, NodeRecord, list[Any]]:

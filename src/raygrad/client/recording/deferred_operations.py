@@ -140,7 +140,7 @@ def _as_it_is(log: RecordLog, operand: Any) -> Tensor | None:
         return None
     if operand._data.record.recorder is not log.recorder or operand._view is not None or operand._tangents:
         return None
-    if operand._inference is not None or (operand._requires_grad and operand._grad_fn is None):
+    if operand.is_inference() or (operand._requires_grad and operand._grad_fn is None):
         return None
     return Tensor.made(operand._data, operand._grad_fn, operand.output_nr)
 

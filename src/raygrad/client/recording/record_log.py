@@ -56,6 +56,8 @@ class RecordLog:
         """Submitted values (run, value id) that lost their last holder."""
         self.operations: weakref.WeakSet[DeferredOperation] = weakref.WeakSet()
         """Operations that are recorded once the shapes of their operands are known."""
+        self.calls: weakref.WeakSet[NodeRecord] = weakref.WeakSet()
+        """Deferred calls whose runs have not shown what they return."""
         self.pin = -1
         """The worker that `rg.place` asks for, or -1."""
         self.deferred = False
@@ -100,6 +102,11 @@ class RecordLog:
         """Tell whether a record that is not submitted yet reads an output of another one."""
         sources = [source for record in self.records for source in (*record.sources, record.near)]
         return any(isinstance(source, tuple) and source[0] is made for source in sources)
+
+    def await_calls(self) -> None:
+        """Wait for what deferred calls return: memory is about to be changed that outputs may prove to share."""
+        while self.calls:
+            self.calls.pop().await_facts(reading=False)
 
     def can_wait(self) -> bool:
         """Tell whether the records may be submitted after replays of compiled functions: they are few and small, and

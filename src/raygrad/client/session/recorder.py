@@ -124,6 +124,8 @@ class SessionRecorder(Recorder):
         self.hooks.emit(name, value)
 
     def write(self, variable: Any, attribute: str, value: Any) -> None:
+        if attribute == "_data" and self.log.calls:
+            self.log.await_calls()
         if attribute == "_data" and type(value) not in (Pending, LostData):
             value = self.inputs.leaf(Tensor.made(value))
         self.log.variables.write(variable, attribute, value)
