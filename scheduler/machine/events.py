@@ -84,7 +84,7 @@ class SegmentFinished:
     """Bytes of each object that it returned; empty unless done."""
     opened: tuple[int, ...] = ()
     """Value ids that an open-ended node pinned on the worker (H3): the client holds them from here on."""
-    seconds: float = 0.0
+    node_seconds: float = 0.0
     """What its nodes took."""
 
 

@@ -193,10 +193,10 @@ class Machine:
 
     def _done(self, run: LiveRun, segment: LiveSegment, event: SegmentFinished) -> None:
         """Enter the exports and opened values of a successful current attempt."""
-        segment.seconds = event.seconds
+        segment.seconds = event.node_seconds
         if run.outlook is not None:
             run.outlook.predicted += segment.given.seconds
-            run.outlook.taken += event.seconds
+            run.outlook.taken += event.node_seconds
         if len(event.export_bytes) != len(segment.given.exports):
             raise InvariantViolation(f"{len(segment.given.exports)} exports, but {event}")
         self._liveness.exported(run, segment, event.export_bytes)

@@ -252,8 +252,8 @@ class _Rest:
         ranks = problem.upward_rank(0.0)
         by_rank = sorted(range(shift, len(problem)), key=lambda place: (-ranks[place], place))
         order = [*range(shift), *by_rank]
-        if any(now[place] != where for place, where in enumerate(problem.fixed) if where >= 0):
-            before = float("inf")  # the plan's worker is lost
+        if any(task.worker in self.progress.lost for task in self.tasks):
+            before = float("inf")
         else:
             before = list_schedule(problem, order, fixed=as_planned).makespan
         hint = PassPreferences(hint=now, bias=self.costs.call_seconds)

@@ -458,7 +458,7 @@ class VirtualDriver:
                 attempt=task.attempt,
                 status=status,
                 export_bytes=tuple(sizes),
-                seconds=task.seconds if status == "done" else 0.0,
+                node_seconds=task.seconds if status == "done" else 0.0,
             )
         )
         if raised is not None:

@@ -345,7 +345,7 @@ class Driver:
                 status=cast("Status", record.status),
                 export_bytes=tuple([size for size, _ in record.exports]),
                 opened=opened,
-                seconds=record.timing.steps,
+                node_seconds=record.timing.steps,
             )
         )
 
