@@ -92,7 +92,7 @@ def _last_segment(plan: Plan) -> int:
 # ---- the schedule --------------------------------------------------------------------------------------------------
 
 
-class _Task(NamedTuple):
+class _RestTask(NamedTuple):
     """Nodes of one segment that run together."""
 
     worker: int
@@ -132,21 +132,21 @@ class _Rest:
         self.tasks = self._cut()
         self.problem = self._problem()
 
-    def _cut(self) -> list[_Task]:
+    def _cut(self) -> list[_RestTask]:
         """Return the tasks, in the order of the plan."""
         seconds, segments = self.priced.seconds, self.plan.segments
         work = sum([seconds[node] for index in self.progress.rest for node in segments[index].nodes])
         most = max(MIN_TASK_SECONDS, TASK_SHARE * work / self.workers)
-        tasks: list[_Task] = []
+        tasks: list[_RestTask] = []
         for index in self.progress.rest:
             worker, nodes = segments[index].worker, segments[index].nodes
             begin, took = 0, 0.0
             for place, node in enumerate(nodes):
                 if took + 0.5 * seconds[node] > most and place > begin:
-                    tasks.append(_Task(worker, list(nodes[begin:place]), took))
+                    tasks.append(_RestTask(worker, list(nodes[begin:place]), took))
                     begin, took = place, 0.0
                 took += seconds[node]
-            tasks.append(_Task(worker, list(nodes[begin:]), took))
+            tasks.append(_RestTask(worker, list(nodes[begin:]), took))
         return tasks
 
     def _problem(self) -> PlacementProblem:
