@@ -33,11 +33,16 @@ class ExportValue:
 
     The segment that pins it has been commanded, and may not have ended: the call must run after it. Given once while
     the object lives; all readers on other workers, and the client, share it until `DropValue`.
+
+    With `when_idle` it is a copy that nobody reads while the worker lives (`recovery_copies`): the segment that pins it
+    has ended, the call runs only when the worker has nothing else to do, and may find that the value is gone. It is
+    followed by one `DropValue`, even if no copy could be made.
     """
 
     worker: int
     run: int
     value: int
+    when_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

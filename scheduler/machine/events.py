@@ -33,6 +33,10 @@ class SubmittedSegment:
     """Per object that it returns, True if the object holds saved values (contexts, residuals)."""
     pins: tuple[int, ...] = ()
     """Value ids that it leaves pinned on its worker."""
+    saved_pins: tuple[int, ...] = ()
+    """As `Segment.saved_pins`."""
+    drops: tuple[int, ...] = ()
+    """Values that earlier segments pinned and that no later one reads: the worker drops them when it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,8 @@ class SegmentFinished:
     """Bytes of each object that it returned; empty unless done."""
     opened: tuple[int, ...] = ()
     """Value ids that an open-ended node pinned on the worker (H3): the client holds them from here on."""
+    seconds: float = 0.0
+    """Seconds that its worker spent on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +171,8 @@ def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[in
                 reads=tuple(sorted(reads)),
                 exports=tuple(export.saved for export in segment.exports),
                 pins=segment.pins,
+                saved_pins=segment.saved_pins,
+                drops=tuple([value for value, last in segment.unpins if last]),
             )
         )
     kept = tuple(sorted(plan.kept.items()))

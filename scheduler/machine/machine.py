@@ -16,6 +16,7 @@ in any order.
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 
 from raygrad.errors import InvariantViolation
 
@@ -35,6 +36,7 @@ from .events import (
     run_submitted,
 )
 from .liveness import Liveness
+from .recovery_copies import RecoveryCopies
 from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
 
 DEFAULT_WINDOW = 16
@@ -47,13 +49,17 @@ _MOVES = {"done": Move.DONE, "failed": Move.FAILED, "skipped": Move.SKIPPED}
 class Machine:
     """See the head of this file. Not safe for use by several threads at once."""
 
-    def __init__(self, *, window: int = DEFAULT_WINDOW) -> None:
-        """Raises ValueError if the window is less than 1."""
+    def __init__(self, *, window: int = DEFAULT_WINDOW, recovery_time: float = inf) -> None:
+        """With a `recovery_time` in seconds, saved values are copied as `recovery_copies` says.
+
+        Raises ValueError if the window is less than 1.
+        """
         if window < 1:
             raise ValueError(f"the window must be at least 1, not {window}")
         self.window = window
         self.state = State()
         self._liveness = Liveness(self.state)
+        self._copies = RecoveryCopies(self.state, self._liveness, recovery_time)
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._at = 0.0
         self._latest: tuple[Plan, RunSubmitted] | None = None
@@ -175,6 +181,7 @@ class Machine:
         if len(event.export_bytes) != len(segment.given.exports):
             raise InvariantViolation(f"{len(segment.given.exports)} exports, but {event}")
         self._liveness.exported(run, segment, event.export_bytes)
+        self._copies.segment_done(run, segment, event.seconds)
         if event.opened and not (run.open_ended and segment.index == len(run.segments) - 1):
             raise InvariantViolation(f"segment {segment.index} of run {run.run} ends with no open-ended node")
         for value in event.opened:
@@ -189,6 +196,7 @@ class Machine:
         self.state.stirred.add(segment.given.worker)
         self.state.stirred.update(self.state.awaited.pop((segment.run, segment.index), ()))
         run.unfinished -= 1
+        self._copies.segment_final(run, segment)
         self._liveness.segment_final(run, segment)
         self._settle_if_over(run)
 
@@ -233,6 +241,7 @@ class Machine:
                     reader.failed = True
                     failing.append((reader, _dependency(reader, current.run)))
         for current, _ in failing:
+            self._copies.run_failed(current)
             for value in list(current.values.values()):
                 self._liveness.release(value)
             waiting = [segment for segment in current.segments if segment.state is SegmentState.WAITING]
@@ -249,6 +258,7 @@ class Machine:
             return
         state.lost_workers.add(worker)
         self._liveness.worker_lost(worker)
+        self._copies.worker_lost(worker)
         for run in list(state.runs.values()):
             for value in list(run.values.values()):
                 if value.pinned_on == worker and value.object is not ObjectState.LIVE:
@@ -319,6 +329,8 @@ class Machine:
                 self._liveness.make_object(value)
 
     def _exported(self, event: ValueExported) -> None:
+        if self._copies.answered(event):
+            return
         live = self.state.runs.get(event.run)
         value = live.values.get(event.value) if live is not None else None
         if value is not None and value.object is ObjectState.LIVE:

@@ -46,6 +46,9 @@ from .scenario import (
 from .traces import Traces
 from .virtual_workers import AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, awaited_keys, name_of
 
+LAST = 1 << 60
+"""Added to the order of a call that runs only if no other can."""
+
 
 @dataclass(slots=True)
 class VirtualDriver:
@@ -158,7 +161,7 @@ class VirtualDriver:
             case DropValue():
                 thing = self._drop((command.run, -1, command.value))
                 if thing.made:
-                    self.workers[thing.worker].store(self.now, -thing.size, saved=False)
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=thing.is_copy)
             case Unpin():
                 for pinned in command.values:
                     self.workers[command.worker].unpin(self.now, pinned.run, pinned.value)
@@ -193,8 +196,9 @@ class VirtualDriver:
         key = (command.run, -1, command.value)
         if key in self.things:
             raise InvariantViolation(f"value {command.value} of run {command.run} is to be exported twice")
-        self.things[key] = AwaitedObject(command.worker)
-        self._call(VirtualCall(next(self._orders), command.worker, command.run, -1, 0, command.value, self.now, 0.0))
+        self.things[key] = AwaitedObject(command.worker, is_copy=command.when_idle)
+        order = next(self._orders) + (LAST if command.when_idle else 0)
+        self._call(VirtualCall(order, command.worker, command.run, -1, 0, command.value, self.now, 0.0))
 
     def _call(self, task: VirtualCall) -> None:
         """Send a call to its worker: the driver sends one after the other."""
@@ -331,10 +335,10 @@ class VirtualDriver:
         ok = size >= 0 and not task.poisoned
         if ok:
             thing.size = size
-            worker.store(self.now, size, saved=False)
+            worker.store(self.now, size, saved=thing.is_copy)
         self._made(key, ok=ok)
         self._tell(ValueExported(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
-        if not ok:
+        if not ok and not thing.is_copy:
             self.things.pop(key, None)
 
     def _end_segment(self, task: VirtualCall) -> None:
@@ -349,9 +353,9 @@ class VirtualDriver:
             for export, how in enumerate(segment.exports):
                 sizes.append(self.things[run, index, export].size)
                 worker.store(self.now, sizes[-1], saved=how.saved)
+            saved = frozenset(segment.saved_pins)
             for value, size in pin_bytes(planned.programs[index], self.costs):
-                worker.pinned[run, value] = size
-                worker.store(self.now, size, saved=False)
+                worker.pin(self.now, run, value, size, saved=value in saved)
             for value, last in segment.unpins:
                 if last:
                     worker.unpin(self.now, run, value)
@@ -367,6 +371,7 @@ class VirtualDriver:
                 attempt=task.attempt,
                 status=status,
                 export_bytes=tuple(sizes),
+                seconds=self.now - task.start,
             )
         )
         if raised is not None:

@@ -28,6 +28,8 @@ class AwaitedObject:
     made: bool = False
     poisoned: bool = False
     """It will never be made."""
+    is_copy: bool = False
+    """It is a copy of a pinned saved value, which nobody reads."""
     here: set[int] = field(default_factory=set[int])
     """Other workers at which it has arrived."""
     waiting: dict[int, list[VirtualCall]] = field(default_factory=dict[int, "list[VirtualCall]"])
@@ -69,6 +71,8 @@ class VirtualWorker:
     """Without `in_order`: a heap of those whose inputs have come."""
     pinned: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     """By (run, value), bytes."""
+    saved_pins: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Those of `pinned` that are contexts and residuals."""
     saved: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
     stored: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
 
@@ -80,16 +84,26 @@ class VirtualWorker:
         if saved:
             self.saved.append((now, self.saved[-1][1] + size))
 
+    def pin(self, now: float, run: int, value: int, size: int, *, saved: bool) -> None:
+        """Hold a value that a segment pins."""
+        self.pinned[run, value] = size
+        if saved:
+            self.saved_pins.add((run, value))
+        self.store(now, size, saved=saved)
+
     def unpin(self, now: float, run: int, value: int) -> None:
         """Drop a pinned value."""
-        self.store(now, -self.pinned.pop((run, value), 0), saved=False)
+        saved = (run, value) in self.saved_pins
+        self.saved_pins.discard((run, value))
+        self.store(now, -self.pinned.pop((run, value), 0), saved=saved)
 
 
 def awaited_keys(task: VirtualCall, submissions: Sequence[VirtualSubmission]) -> Iterable[AwaitedKey]:
     """Return what a call reads or waits for."""
     run, one = task.run, submissions[task.run]
     if task.segment < 0:
-        return ((run, one.planned.plan.kept[task.value].segment, -1),)
+        place = one.planned.plan.kept.get(task.value)
+        return () if place is None else ((run, place.segment, -1),)
     segment = one.planned.plan.segments[task.segment]
     keys: list[AwaitedKey] = [(run, source, export) for source, export in segment.imports]
     keys += [(run, source, -1) for source in segment.after]

@@ -146,6 +146,11 @@ class Executor(ABC):
 
         With `requested`, the client reads it: its arrays on devices come with it. Else they stay where they are."""
 
+    def fetch_when_idle(self, worker: int, run: int, value: int) -> None:
+        """As `fetch`, of a value that is pinned already, once the worker has nothing else to do, and with its arrays as
+        they are then. The default is for executors whose workers are never lost alone: nothing asks them for it."""
+        self.fetch(worker, run, value, None)
+
     @abstractmethod
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         """Have a worker release pinned values. Does not block; no answer."""

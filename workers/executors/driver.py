@@ -9,6 +9,7 @@ time waits at the executor, the others wait for that thread."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -377,6 +378,7 @@ class Driver:
                 status=cast("Status", record.status),
                 export_bytes=tuple([size for size, _ in record.exports]),
                 opened=opened,
+                seconds=record.seconds,
             )
         )
 
@@ -397,6 +399,9 @@ class Driver:
                     failed = self._start(command)
                     if failed is not None:
                         not_started.append(failed)
+                case ExportValue(worker=worker, run=run, value=value, when_idle=True):
+                    with contextlib.suppress(WorkerLost):  # which is reported next
+                        self.executor.fetch_when_idle(worker, run, value)
                 case ExportValue(worker=worker, run=run, value=value):
                     known = self._runs.get(run)
                     requested = known is not None and value in known.requested

@@ -18,12 +18,14 @@ class _Ticket(NamedTuple):
 
     number: int
     after: tuple[int, ...]
+    last: bool
     gate: Lock
     """Held until this call is admitted."""
 
 
 class CallSequencer:
-    """A lock over calls. Of the waiting calls that can start it admits the one that was sent first."""
+    """A lock over calls. Of the waiting calls that can start it admits the one that was sent first, and those that come
+    `last` only if there is no other."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -34,7 +36,7 @@ class CallSequencer:
         self._ended: set[int] = set()
         """Other numbers that have ended."""
 
-    def acquire(self, number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> None:
+    def acquire(self, number: int = UNSEQUENCED, after: tuple[int, ...] = (), *, last: bool = False) -> None:
         """Wait until no call runs and all calls `after` have ended; `release` admits the next."""
         with self._lock:
             if not self._taken and self._all_ended(after):
@@ -42,7 +44,7 @@ class CallSequencer:
                 return
             gate = Lock()
             gate.acquire()
-            self._waiting.append(_Ticket(number, after, gate))
+            self._waiting.append(_Ticket(number, after, last, gate))
         gate.acquire()
 
     def release(self, number: int = UNSEQUENCED) -> None:
@@ -67,7 +69,7 @@ class CallSequencer:
         if self._waiting and not self._taken:
             ready = [one for one in self._waiting if self._all_ended(one.after)]
             if ready:
-                first = min(ready, key=lambda one: one.number)
+                first = min(ready, key=lambda one: (one.last, one.number))
                 self._waiting.remove(first)
                 self._taken = True
                 first.gate.release()

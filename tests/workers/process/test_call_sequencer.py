@@ -17,12 +17,12 @@ class Calls:
         self.had: list[int] = []
         self.threads: list[threading.Thread] = []
 
-    def start(self, number: int, after: tuple[int, ...] = ()) -> None:
+    def start(self, number: int, after: tuple[int, ...] = (), *, last: bool = False) -> None:
         """Start a call; return when it has had its turn or waits for it."""
         done = threading.Event()
 
         def call() -> None:
-            self.turns.acquire(number, after)
+            self.turns.acquire(number, after, last=last)
             self.had.append(number)
             self.turns.release(number)
             done.set()
@@ -64,6 +64,18 @@ def test_of_calls_that_can_start_the_one_that_was_sent_first_has_the_turn(calls:
     for thread in calls.threads:
         thread.join(10)
     assert calls.had == [1, 2, 3]
+
+
+def test_what_comes_last_runs_when_no_other_call_can_start(calls: Calls):
+    calls.turns.acquire(0)
+    calls.start(-1, last=True)
+    for number, after in ((3, (2,)), (2, ()), (5, (4,))):
+        calls.start(number, after)
+    calls.turns.release(0)
+    for thread in calls.threads[:3]:
+        thread.join(10)
+    assert calls.had == [2, 3, -1], "it does not wait for what waits itself"
+    calls.turns.end(4)
 
 
 def test_one_call_has_the_turn_at_a_time(calls: Calls):

@@ -142,26 +142,47 @@ class WorkerActor:
         """Return a `FetchReply` and, as an object, a pinned value; with `requested`, including its arrays on
         devices."""
 
-        def fetched() -> tuple[FetchReply, Any]:
-            try:
-                found = self._host.fetch(run, value)
-            except KeyError:  # the segment that was to pin it failed
-                found = POISON
-            if found is POISON:
-                return (False, 0, ()), POISON
-            with noting() as left:
-                packed = self._host.pack([found], requested)
-            return (True, packed.nbytes if isinstance(packed, Packed) else 0, tuple(left)), packed
+        return self._sequenced(lambda: self._fetched(run, value, requested))
 
-        return self._sequenced(fetched)
+    def copy(self, run: int, value: int) -> tuple[FetchReply, Any]:
+        """As `fetch`, when nothing else waits for its turn. A copy of its own: Ray stores it while the next call runs,
+        which may write to what a context holds."""
+
+        def copied() -> tuple[FetchReply, Any]:
+            reply, packed = self._fetched(run, value, requested=False)
+            if isinstance(packed, Packed):
+                packed = Packed(
+                    packed.header, tuple([np.array(b) if isinstance(b, np.ndarray) else b for b in packed.buffers])
+                )
+            return reply, packed
+
+        return self._sequenced(copied, last=True)
+
+    def _fetched(self, run: int, value: int, requested: bool) -> tuple[FetchReply, Any]:
+        try:
+            found = self._host.fetch(run, value)
+        except KeyError:  # the segment that was to pin it failed, or its last reader has run
+            found = POISON
+        if found is POISON:
+            return (False, 0, ()), POISON
+        with noting() as left:
+            packed = self._host.pack([found], requested)
+        return (True, packed.nbytes if isinstance(packed, Packed) else 0, tuple(left)), packed
 
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Release pinned values."""
         self._sequenced(lambda: self._host.unpin(values))
 
-    def _sequenced(self, function: Callable[[], T], number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> T:
+    def _sequenced(
+        self,
+        function: Callable[[], T],
+        number: int = UNSEQUENCED,
+        after: tuple[int, ...] = (),
+        *,
+        last: bool = False,
+    ) -> T:
         """Call a function on the worker's thread, in the order of the sequencer."""
-        self._sequencer.acquire(number, after)
+        self._sequencer.acquire(number, after, last=last)
         try:
             return self._thread.call(function)
         finally:

@@ -194,6 +194,12 @@ class RayExecutor(Executor):
             self._pending[about] = _PendingReply(worker, -1, (run, value))
             self._objects[value_object(run, value)] = reference
 
+    def fetch_when_idle(self, worker: int, run: int, value: int) -> None:
+        with self._lock:
+            about, reference = self._channel(worker).copy(run, value)
+            self._pending[about] = _PendingReply(worker, -1, (run, value))
+            self._objects[value_object(run, value)] = reference
+
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         with self._lock:
             if not self._closed and not self._workers[worker].lost:
