@@ -318,16 +318,28 @@ class VirtualDriver:
         if task.over:
             return
         worker = self.workers[task.worker]
-        worker.running, worker.idle_since = None, self.now
         worker.busy += self.now - task.start
+        task.start = self.now
         self._over(task)
         if task.segment < 0:
-            self._end_export(task)
+            storing = self._end_export(task)
         else:
-            self._end_segment(task)
-        self._next(task.worker)
+            storing = self._end_segment(task)
+        if storing / self.costs.store_bandwidth > 0.0:
+            self._at(self.now + storing / self.costs.store_bandwidth, self._stored, task)
+        else:
+            self._stored(task)
 
-    def _end_export(self, task: VirtualCall) -> None:
+    def _stored(self, task: VirtualCall) -> None:
+        """Start the next call on a worker that has put the objects of the last one into the store."""
+        worker = self.workers[task.worker]
+        if worker.running is task:
+            worker.busy += self.now - task.start
+            worker.running, worker.idle_since = None, self.now
+            self._next(task.worker)
+
+    def _end_export(self, task: VirtualCall) -> int:
+        """Make the object of a pinned value; return its bytes."""
         key = (task.run, -1, task.value)
         thing = self.things[key]
         worker = self.workers[task.worker]
@@ -340,8 +352,10 @@ class VirtualDriver:
         self._tell(ValueExported(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
         if not ok and not thing.is_copy:
             self.things.pop(key, None)
+        return max(size, 0) if ok else 0
 
-    def _end_segment(self, task: VirtualCall) -> None:
+    def _end_segment(self, task: VirtualCall) -> int:
+        """Enter what a segment has made; return the bytes of its objects."""
         run, index = task.run, task.segment
         raised = None if task.poisoned else self.raising.get((run, index))
         status: Status = "skipped" if task.poisoned else "failed" if raised is not None else "done"
@@ -376,6 +390,7 @@ class VirtualDriver:
         )
         if raised is not None:
             self.traces.failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
+        return sum(sizes)
 
     def _lose(self, loss: WorkerLoss) -> None:
         """Handle the death of a worker: results that it has not returned will never be made."""

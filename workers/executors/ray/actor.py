@@ -84,6 +84,17 @@ class WorkerActor:
         """Return `size` bytes once its arguments are here; `links` measures calls and links with it."""
         return self._sequenced(lambda: np.zeros(size, np.uint8) if size else b"")
 
+    def compute(self, seconds: float) -> None:
+        """Work for so many CPU seconds; `links` measures with it what delays a call."""
+
+        def computed() -> None:
+            numbers = np.ones(8192)
+            end = time.thread_time() + seconds
+            while time.thread_time() < end:
+                np.sin(numbers)
+
+        self._sequenced(computed)
+
     def load(self, number: int, programs: Mapping[bytes, Frame | bytes], code: Mapping[str, Shipment]) -> None:
         """Store programs and their user code. Each program is decoded when a call names it: a later one delays no call,
         and one that cannot be decoded fails its own calls only."""
