@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count, cycle
+from math import inf
 
 import numpy as np
 
@@ -43,6 +44,7 @@ def simulate(
     dispatch_seconds: float = 0.0,
     in_order: bool = True,
     window: int = DEFAULT_WINDOW,
+    recovery_time: float = inf,
     watch: Callable[[Machine], None] | None = None,
 ) -> SimulatedRun:
     """Return how the submissions, numbered from 0, would run on the cluster.
@@ -50,7 +52,7 @@ def simulate(
     `speeds` has one factor per worker: work of t seconds takes t / speed there. `jitter` multiplies the time of each
     segment by a log-normal factor of that standard deviation (of its logarithm). `links` names the pairs (from, to)
     of workers that are not joined as the costs say. `dispatch_seconds` is what the driver takes per command to a
-    worker, one after the other. `watch` is called with the machine after every event.
+    worker, one after the other. `recovery_time` is the machine's. `watch` is called with the machine after every event.
 
     Raises PlanError if the arguments do not fit together; InvariantViolation if the machine does what it must not, or
     if nothing can go on: both are bugs.
@@ -66,7 +68,7 @@ def simulate(
         for one in submissions
     ]
     world = VirtualDriver(
-        machine=Machine(window=window),
+        machine=Machine(window=window, recovery_time=recovery_time),
         submissions=submissions,
         costs=costs,
         speed=speed,

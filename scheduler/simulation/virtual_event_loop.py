@@ -319,12 +319,12 @@ class VirtualDriver:
             return
         worker = self.workers[task.worker]
         worker.busy += self.now - task.start
-        task.start = self.now
         self._over(task)
         if task.segment < 0:
             storing = self._end_export(task)
         else:
             storing = self._end_segment(task)
+        task.start = self.now
         if storing / self.costs.store_bandwidth > 0.0:
             self._at(self.now + storing / self.costs.store_bandwidth, self._stored, task)
         else:
