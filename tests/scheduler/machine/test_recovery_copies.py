@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.machine.commands import (
@@ -179,3 +180,52 @@ def test_of_a_plan_the_contexts_are_copied_that_its_vjps_will_read(builder: Any,
     sizes = tuple(8 for _ in plan.segments[0].exports)
     event = SegmentFinished(at=0.0, run=0, segment=0, attempt=0, status="done", export_bytes=sizes, seconds=2.0)
     assert (copy(context) in machine.handle(event)) is not stays
+
+
+@pytest.mark.slow
+@given(data=st.data())
+def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_makes_one_at_a_time(data: st.DataObject):
+    count = data.draw(st.integers(1, 6))
+    workers = [data.draw(st.integers(0, 1)) for _ in range(count)]
+    saved = [tuple(range(3 * number, 3 * number + data.draw(st.integers(0, 3)))) for number in range(count)]
+    segments = [forward(*saved[number], worker=workers[number]) for number in range(count)]
+    segments += [backward(*saved[number], worker=workers[number], after=(number,)) for number in range(count)]
+    told = Told(data.draw(st.sampled_from([0.0, 1.5, 4.0])), *segments)
+    running = list(range(2 * count))
+    packing: dict[int, int] = {}  # by worker, the value
+    copies: set[int] = set()
+    lost: set[int] = set()
+    ended: set[int] = set()
+
+    def obey(commands: list[Command]) -> None:
+        for command in commands:
+            if isinstance(command, ExportValue):
+                assert command.when_idle
+                assert command.worker not in packing
+                assert command.worker not in lost
+                assert command.value not in copies
+                packing[command.worker] = command.value
+                copies.add(command.value)
+            elif isinstance(command, DropValue):
+                copies.remove(command.value)
+
+    while running or packing:
+        ready = [one for one in running if one < count or one - count in ended]
+        acts = [("done", one) for one in ready] + [("copied", one) for one in packing]
+        acts += [("lose", worker) for worker in {0, 1} - lost] if data.draw(st.integers(0, 20)) == 0 else []
+        act, which = data.draw(st.sampled_from(acts))
+        if act == "done":
+            running.remove(which)
+            ended.add(which)
+            obey(told.done(which))
+        elif act == "copied":
+            obey(told.copied(packing.pop(which), ok=data.draw(st.booleans())))
+        else:
+            lost.add(which)
+            copies.discard(packing.pop(which, -1))  # it is not answered, and so not dropped
+            ended |= {one for one in running if segments[one].worker == which}
+            running = [one for one in running if segments[one].worker != which]
+            obey(told.tell(WorkerDied(at=0.0, worker=which)))
+    assert copies == set()
+    assert told.bytes == (0, 0)
+    assert told.machine.state.runs == {}
