@@ -1,8 +1,8 @@
 """Commands: the output of the state machine, as frozen data in the imperative.
 
-The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished` and
-`ExportValue` with one `ValueExported`, unless the worker dies; the others have no answer. No command has to be refused:
-what it names exists, or was commanded before.
+The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished`,
+`ExportValue` with one `ValueExported` and `CopyValue` with one `ValueCopied`, unless the worker dies; the others have
+no answer. No command has to be refused: what it names exists, or was commanded before.
 """
 
 from __future__ import annotations
@@ -33,16 +33,32 @@ class ExportValue:
 
     The segment that pins it has been commanded, and may not have ended: the call must run after it. Given once while
     the object lives; all readers on other workers, and the client, share it until `DropValue`.
-
-    With `when_idle` it is a copy that nobody reads while the worker lives (`recovery_copies`): the segment that pins it
-    has ended, the call runs only when the worker has nothing else to do, and may find that the value is gone. It is
-    followed by one `DropValue`, even if no copy could be made.
     """
 
     worker: int
     run: int
     value: int
-    when_idle: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyValue:
+    """Have `worker` copy the value pinned there under (run, value) to the store when it has nothing else to do.
+
+    Nobody reads the copy while the worker lives (`recovery_copies`). The segment that pins the value has ended; the
+    value may be gone when the call runs. Followed by one `DropCopy`, even if there was nothing to copy.
+    """
+
+    worker: int
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropCopy:
+    """Drop the reference to the object that `CopyValue` made."""
+
+    run: int
+    value: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,4 +137,6 @@ class FailRun:
     """The failed run that it depends on, or -1."""
 
 
-Command = RunSegment | ExportValue | DropExport | DropValue | Unpin | LoseValue | FinishRun | FailRun
+Command = (
+    RunSegment | ExportValue | CopyValue | DropExport | DropValue | DropCopy | Unpin | LoseValue | FinishRun | FailRun
+)

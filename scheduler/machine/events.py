@@ -111,6 +111,18 @@ class ValueExported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValueCopied:
+    """The work of a `CopyValue` command ended: the copy exists, or (`ok` False) could not be made."""
+
+    at: float
+    run: int
+    value: int
+    ok: bool = True
+    size: int = 0
+    """Bytes of the copy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValueDropped:
     """The client no longer holds a kept value: no handle, pass or tape refers to it. Once per value.
 
@@ -147,6 +159,7 @@ Event = (
     | SegmentFinished
     | ValueRequested
     | ValueExported
+    | ValueCopied
     | ValueDropped
     | WorkerDied
     | RunAbandoned

@@ -31,6 +31,7 @@ from .events import (
     RunAbandoned,
     RunSubmitted,
     SegmentFinished,
+    ValueCopied,
     ValueDropped,
     ValueExported,
     ValueRequested,
@@ -86,6 +87,8 @@ class Machine:
                     self._requested(event)
                 case ValueExported():
                     self._exported(event)
+                case ValueCopied():
+                    self._copies.answered(event)
                 case ValueDropped():
                     self._dropped(event)
                 case WorkerDied():
@@ -198,7 +201,6 @@ class Machine:
         self.state.stirred.add(segment.given.worker)
         self.state.stirred.update(self.state.awaited.pop((segment.run, segment.index), ()))
         run.unfinished -= 1
-        self._copies.segment_final(run, segment)
         self._liveness.segment_final(run, segment)
         self._settle_if_over(run)
 
@@ -243,7 +245,7 @@ class Machine:
                     reader.failed = True
                     failing.append((reader, _dependency(reader, current.run)))
         for current, _ in failing:
-            self._copies.run_failed(current)
+            self._liveness.drop_copies(current)
             for value in list(current.values.values()):
                 self._liveness.release(value)
             waiting = [segment for segment in current.segments if segment.state is SegmentState.WAITING]
@@ -331,8 +333,6 @@ class Machine:
                 self._liveness.make_object(value)
 
     def _exported(self, event: ValueExported) -> None:
-        if self._copies.answered(event):
-            return
         live = self.state.runs.get(event.run)
         value = live.values.get(event.value) if live is not None else None
         if value is not None and value.object is ObjectState.LIVE:

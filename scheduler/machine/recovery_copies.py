@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
-from .commands import DropValue, ExportValue
-from .events import ValueExported
+from .commands import CopyValue, DropCopy
+from .events import ValueCopied
 from .liveness import Liveness
 from .state import ExposedWork, LiveRun, LiveSegment, ObjectState, RecoveryCopy, State
 
 
 class RecoveryCopies:
-    """Decides which pinned saved values of one machine's state are copied, and when copies are dropped.
+    """Decides which pinned saved values of one machine's state are copied, and when. `Liveness` drops copies.
 
     Args:
         state: of the machine.
@@ -45,7 +45,7 @@ class RecoveryCopies:
             exposed = run.exposed[worker] = ExposedWork()
         exposed.seconds += seconds
         exposed.values.update(dict.fromkeys(segment.given.saved_pins))
-        for value in segment.given.drops:
+        for value in segment.given.drops:  # of which `Liveness` drops the copies
             exposed.values.pop(value, None)
         if exposed.seconds > self._recovery_time and exposed.values:
             due = self._due.setdefault(worker, deque())
@@ -55,28 +55,15 @@ class RecoveryCopies:
             run.exposed[worker] = ExposedWork()
             self._next(worker)
 
-    def segment_final(self, run: LiveRun, segment: LiveSegment) -> None:
-        """Drop the copies of values whose last reader a segment was."""
-        if run.copies:
-            for value in segment.given.drops:
-                self._drop(run, value)
-
-    def run_failed(self, run: LiveRun) -> None:
-        """Drop all copies of a run."""
-        for value in list(run.copies):
-            self._drop(run, value)
-
     def worker_lost(self, worker: int) -> None:
         """Enter that a worker died: it makes no more copies."""
         self._due.pop(worker, None)
         for name in [name for name, packing in self._packing.items() if packing == worker]:
             del self._packing[name]
 
-    def answered(self, event: ValueExported) -> bool:
-        """Enter that a copy was made, or could not be; return False if the event answers no command for a copy."""
+    def answered(self, event: ValueCopied) -> None:
+        """Enter that a copy was made, or could not be; command the next one."""
         worker = self._packing.pop((event.run, event.value), None)
-        if worker is None:
-            return False
         run = self._state.runs.get(event.run)
         copy = run.copies.get(event.value) if run is not None else None
         if copy is not None and event.ok:
@@ -85,9 +72,9 @@ class RecoveryCopies:
         else:  # not needed any more, or it cannot be packed: then the value is on its worker alone
             if run is not None:
                 run.copies.pop(event.value, None)
-            self._liveness.commands.append(DropValue(run=event.run, value=event.value))
-        self._next(worker)
-        return True
+            self._liveness.commands.append(DropCopy(run=event.run, value=event.value))
+        if worker is not None:
+            self._next(worker)
 
     def _next(self, worker: int) -> None:
         """Command the next copy that is due on a worker, unless it makes one."""
@@ -100,11 +87,5 @@ class RecoveryCopies:
             if run is not None and value in run.copies:
                 run.copies[value].object = ObjectState.REQUESTED
                 self._packing[number, value] = worker
-                self._liveness.commands.append(ExportValue(worker=worker, run=number, value=value, when_idle=True))
+                self._liveness.commands.append(CopyValue(worker=worker, run=number, value=value))
                 return
-
-    def _drop(self, run: LiveRun, value: int) -> None:
-        copy = run.copies.pop(value, None)
-        if copy is not None and copy.object is ObjectState.LIVE:
-            self._state.account(-copy.size, saved=True)
-            self._liveness.commands.append(DropValue(run=run.run, value=value))

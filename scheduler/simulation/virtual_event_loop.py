@@ -19,6 +19,8 @@ from raygrad.errors import InvariantViolation
 
 from ..machine.commands import (
     Command,
+    CopyValue,
+    DropCopy,
     DropExport,
     DropValue,
     ExportValue,
@@ -28,7 +30,16 @@ from ..machine.commands import (
     RunSegment,
     Unpin,
 )
-from ..machine.events import Event, SegmentFinished, Status, ValueDropped, ValueExported, WorkerDied, run_submitted
+from ..machine.events import (
+    Event,
+    SegmentFinished,
+    Status,
+    ValueCopied,
+    ValueDropped,
+    ValueExported,
+    WorkerDied,
+    run_submitted,
+)
 from ..machine.machine import Machine
 from ..model.costs import Costs
 from ..model.output_sizes import export_bytes, pin_bytes
@@ -44,7 +55,7 @@ from .scenario import (
     WorkerLoss,
 )
 from .traces import Traces
-from .virtual_workers import AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, awaited_keys, name_of
+from .virtual_workers import COPY, AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, awaited_keys, name_of
 
 LAST = 1 << 60
 """Added to the order of a call that runs only if no other can."""
@@ -151,8 +162,8 @@ class VirtualDriver:
         match command:
             case RunSegment():
                 self._command_segment(command)
-            case ExportValue():
-                self._command_export(command)
+            case ExportValue() | CopyValue():
+                self._command_export(command, -1 if isinstance(command, ExportValue) else COPY)
             case DropExport():
                 thing = self._drop((command.run, command.segment, command.export))
                 saved = self.submissions[command.run].planned.plan.segments[command.segment].exports[command.export][2]
@@ -161,7 +172,11 @@ class VirtualDriver:
             case DropValue():
                 thing = self._drop((command.run, -1, command.value))
                 if thing.made:
-                    self.workers[thing.worker].store(self.now, -thing.size, saved=thing.is_copy)
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=False)
+            case DropCopy():
+                thing = self._drop((command.run, COPY, command.value))
+                if thing.made:
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=True)
             case Unpin():
                 for pinned in command.values:
                     self.workers[command.worker].unpin(self.now, pinned.run, pinned.value)
@@ -192,13 +207,13 @@ class VirtualDriver:
         seconds = segment.predicted_seconds * self.factors[run][index] / self.speed[worker]
         self._call(VirtualCall(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds))
 
-    def _command_export(self, command: ExportValue) -> None:
-        key = (command.run, -1, command.value)
+    def _command_export(self, command: ExportValue | CopyValue, segment: int) -> None:
+        key = (command.run, segment, command.value)
         if key in self.things:
             raise InvariantViolation(f"value {command.value} of run {command.run} is to be exported twice")
-        self.things[key] = AwaitedObject(command.worker, is_copy=command.when_idle)
-        order = next(self._orders) + (LAST if command.when_idle else 0)
-        self._call(VirtualCall(order, command.worker, command.run, -1, 0, command.value, self.now, 0.0))
+        self.things[key] = AwaitedObject(command.worker)
+        order = next(self._orders) + (LAST if segment == COPY else 0)
+        self._call(VirtualCall(order, command.worker, command.run, segment, 0, command.value, self.now, 0.0))
 
     def _call(self, task: VirtualCall) -> None:
         """Send a call to its worker: the driver sends one after the other."""
@@ -340,17 +355,18 @@ class VirtualDriver:
 
     def _end_export(self, task: VirtualCall) -> int:
         """Make the object of a pinned value; return its bytes."""
-        key = (task.run, -1, task.value)
+        key = (task.run, task.segment, task.value)
         thing = self.things[key]
         worker = self.workers[task.worker]
         size = worker.pinned.get((task.run, task.value), -1)
         ok = size >= 0 and not task.poisoned
         if ok:
             thing.size = size
-            worker.store(self.now, size, saved=thing.is_copy)
+            worker.store(self.now, size, saved=task.segment == COPY)
         self._made(key, ok=ok)
-        self._tell(ValueExported(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
-        if not ok and not thing.is_copy:
+        answer = ValueExported if task.segment == -1 else ValueCopied
+        self._tell(answer(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
+        if not ok:
             self.things.pop(key, None)
         return max(size, 0) if ok else 0
 
@@ -413,8 +429,8 @@ class VirtualDriver:
         self.traces.failures.append(FailureTrace(self.now, loss, segments, tuple(self._failing)))
         for task in lost:
             if task.segment < 0:
-                self._made((task.run, -1, task.value), ok=False)
-                self.things.pop((task.run, -1, task.value), None)
+                self._made((task.run, task.segment, task.value), ok=False)
+                self.things.pop((task.run, task.segment, task.value), None)
                 continue
             exports = self.submissions[task.run].planned.plan.segments[task.segment].exports
             for export in range(-1, len(exports)):

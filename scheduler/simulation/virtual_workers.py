@@ -15,8 +15,11 @@ from .scenario import VirtualSubmission
 
 AwaitedKey: TypeAlias = tuple[int, int, int]
 """The name of an object or event that calls wait for: (run, segment, export), an exported object; (run, segment, -1),
-the end of the segment; (run, -1, value), the object of a pinned value; (-1, run, external), an external input that was
-on a worker before."""
+the end of the segment; (run, -1, value), the object of a pinned value; (run, COPY, value), a copy of one; (-1, run,
+external), an external input that was on a worker before."""
+
+COPY = -2
+"""In the place of a segment: a copy of a pinned value."""
 
 
 @dataclass(slots=True)
@@ -28,8 +31,6 @@ class AwaitedObject:
     made: bool = False
     poisoned: bool = False
     """It will never be made."""
-    is_copy: bool = False
-    """It is a copy of a pinned saved value, which nobody reads."""
     here: set[int] = field(default_factory=set[int])
     """Other workers at which it has arrived."""
     waiting: dict[int, list[VirtualCall]] = field(default_factory=dict[int, "list[VirtualCall]"])
@@ -38,7 +39,7 @@ class AwaitedObject:
 
 @dataclass(slots=True)
 class VirtualCall:
-    """A call to a worker: a segment, or (segment -1) the export of a value."""
+    """A call to a worker: a segment, (segment -1) the export of a value, or (segment COPY) its copy."""
 
     order: int
     worker: int
@@ -101,9 +102,10 @@ class VirtualWorker:
 def awaited_keys(task: VirtualCall, submissions: Sequence[VirtualSubmission]) -> Iterable[AwaitedKey]:
     """Return what a call reads or waits for."""
     run, one = task.run, submissions[task.run]
+    if task.segment == COPY:
+        return ()
     if task.segment < 0:
-        place = one.planned.plan.kept.get(task.value)
-        return () if place is None else ((run, place.segment, -1),)
+        return ((run, one.planned.plan.kept[task.value].segment, -1),)
     segment = one.planned.plan.segments[task.segment]
     keys: list[AwaitedKey] = [(run, source, export) for source, export in segment.imports]
     keys += [(run, source, -1) for source in segment.after]

@@ -20,6 +20,8 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
 from raygrad.proto.ir.program import Pinned, Record
 from raygrad.scheduler.machine.commands import (
+    CopyValue,
+    DropCopy,
     DropExport,
     DropValue,
     ExportValue,
@@ -36,6 +38,7 @@ from raygrad.scheduler.machine.events import (
     RunAbandoned,
     SegmentFinished,
     Status,
+    ValueCopied,
     ValueDropped,
     ValueExported,
     ValueRequested,
@@ -48,6 +51,7 @@ from raygrad.scheduler.planning.planner import Planned, Planner
 
 from ..values.packed_values import POISON
 from .base import (
+    CopyReady,
     Executor,
     ObjectId,
     Report,
@@ -55,6 +59,7 @@ from .base import (
     SegmentReturned,
     ValueReady,
     WorkerGone,
+    copy_object,
     failed_record,
     value_object,
 )
@@ -345,6 +350,8 @@ class Driver:
                     elif run in self._runs:
                         self._runs[run].unreadable[value] = reason
                     self._dispatch(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
+                case CopyReady(run, value, ok, size):
+                    self._dispatch(ValueCopied(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
                     self._running.pop(worker, None)
@@ -399,9 +406,9 @@ class Driver:
                     failed = self._start(command)
                     if failed is not None:
                         not_started.append(failed)
-                case ExportValue(worker=worker, run=run, value=value, when_idle=True):
+                case CopyValue(worker=worker, run=run, value=value):
                     with contextlib.suppress(WorkerLost):  # which is reported next
-                        self.executor.fetch_when_idle(worker, run, value)
+                        self.executor.copy(worker, run, value)
                 case ExportValue(worker=worker, run=run, value=value):
                     known = self._runs.get(run)
                     requested = known is not None and value in known.requested
@@ -411,6 +418,8 @@ class Driver:
                 case DropValue(run=run, value=value):
                     self._ready.discard(value_object(run, value))
                     self.executor.drop(value_object(run, value))
+                case DropCopy(run=run, value=value):
+                    self.executor.drop(copy_object(run, value))
                 case Unpin(worker=worker, values=values):
                     self._unpins.setdefault(worker, []).extend(values)
                 case LoseValue(run=run, value=value, worker=worker):

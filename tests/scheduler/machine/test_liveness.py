@@ -12,6 +12,8 @@ from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.machine.commands import (
     Command,
+    CopyValue,
+    DropCopy,
     DropExport,
     DropValue,
     ExportValue,
@@ -25,6 +27,7 @@ from raygrad.scheduler.machine.events import (
     Event,
     RunAbandoned,
     SegmentFinished,
+    ValueCopied,
     ValueDropped,
     ValueExported,
     ValueRequested,
@@ -51,12 +54,13 @@ class World:
         self.plans: dict[int, Plan] = {}
         self.sources: dict[int, list[tuple[int, int] | None]] = {}
         self.held: set[tuple[int, int]] = set()  # what the client holds
-        self.open: list[RunSegment | ExportValue] = []  # commanded, not answered
+        self.open: list[RunSegment | ExportValue | CopyValue] = []  # commanded, not answered
         self.pins: set[tuple[int, int, int]] = set()  # (worker, run, value)
         self.poisoned: set[tuple[int, int]] = set()  # segments that did not make what they should
         self.ended: set[tuple[int, int]] = set()
         self.store: set[tuple[int, ...]] = set()  # (run, segment, export), or (run, value) of an exported value
         self.promised: set[tuple[int, int]] = set()  # (run, value) whose export was commanded and not dropped
+        self.copies: set[tuple[int, int]] = set()  # (run, value) whose copy was commanded and not dropped
         self.lost: set[int] = set()
         self.over: dict[int, Command] = {}
 
@@ -82,6 +86,13 @@ class World:
                 assert (command.run, command.value) not in self.promised
                 self.promised.add((command.run, command.value))
                 self.open.append(command)
+            case CopyValue():
+                assert command.worker not in self.lost
+                assert (command.run, command.value) not in self.copies
+                self.copies.add((command.run, command.value))
+                self.open.append(command)
+            case DropCopy():
+                self.copies.remove((command.run, command.value))
             case DropExport():
                 self.store.remove((command.run, command.segment, command.export))
             case DropValue():
@@ -98,10 +109,12 @@ class World:
                 assert command.worker in self.lost
                 assert (command.run, command.value) in self.held
 
-    def needs(self, command: RunSegment | ExportValue) -> set[tuple[int, int]]:
+    def needs(self, command: RunSegment | ExportValue | CopyValue) -> set[tuple[int, int]]:
         """The segments that have to end before the work of a command can start."""
+        if isinstance(command, CopyValue):
+            return set()
         if isinstance(command, ExportValue):
-            return set() if command.when_idle else {(command.run, self.maker(command.run, command.value))}
+            return {(command.run, self.maker(command.run, command.value))}
         segment = self.plans[command.run].segments[command.segment]
         needs = {(command.run, source) for source in (*segment.after, *(source for source, _ in segment.imports))}
         for external in segment.externals:
@@ -114,16 +127,16 @@ class World:
         place = self.plans[run].kept.get(value)
         return len(self.plans[run].segments) - 1 if place is None else place.segment
 
-    def ready(self) -> list[RunSegment | ExportValue]:
+    def ready(self) -> list[RunSegment | ExportValue | CopyValue]:
         return [command for command in self.open if self.needs(command) <= self.ended]
 
-    def answer(self, command: RunSegment | ExportValue, status: str) -> None:
+    def answer(self, command: RunSegment | ExportValue | CopyValue, status: str) -> None:
         """Do the work of a command and tell the machine. All that it reads has to be there, or to be poisoned."""
         self.open.remove(command)
         poisoned = bool(self.needs(command) & self.poisoned)
-        if isinstance(command, ExportValue) and command.when_idle:
+        if isinstance(command, CopyValue):
             ok = (command.worker, command.run, command.value) in self.pins and status == "done"
-            self.tell(ValueExported(at=0.0, run=command.run, value=command.value, ok=ok, size=3))
+            self.tell(ValueCopied(at=0.0, run=command.run, value=command.value, ok=ok, size=3))
             return
         if isinstance(command, ExportValue):
             if not poisoned:
@@ -194,6 +207,8 @@ class World:
             if isinstance(command, RunSegment):
                 self.ended.add((command.run, command.segment))
                 self.poisoned.add((command.run, command.segment))
+            elif isinstance(command, CopyValue):
+                self.copies.remove((command.run, command.value))
             else:
                 self.promised.remove((command.run, command.value))
         self.tell(WorkerDied(at=0.0, worker=worker))
@@ -237,7 +252,7 @@ def test_nothing_is_let_go_too_early_and_nothing_is_left_whatever_the_order_of_d
             runs += 1
         elif act in ("answer", "fail") and world.ready():
             command = data.draw(st.sampled_from(world.ready()))
-            if act == "fail" and isinstance(command, ExportValue) and not command.when_idle:
+            if act == "fail" and isinstance(command, ExportValue):
                 world.refused |= {command.run}
             world.answer(command, "done" if act == "answer" else "failed")
         elif act == "drop" and world.held:
@@ -265,7 +280,7 @@ def test_nothing_is_let_go_too_early_and_nothing_is_left_whatever_the_order_of_d
     state = world.machine.state
     assert state.runs == {}
     assert (state.saved_bytes, state.exported_bytes) == (0, 0)
-    assert (world.store, world.promised, world.pins) == (set(), set(), set())
+    assert (world.store, world.promised, world.pins, world.copies) == (set(), set(), set(), set())
 
 
 def test_pinned_values_are_forgotten_by_one_command_per_worker(builder):

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.machine.commands import (
     Command,
-    DropValue,
-    ExportValue,
+    CopyValue,
+    DropCopy,
     FailReason,
     FailRun,
     FinishRun,
@@ -24,7 +24,7 @@ from raygrad.scheduler.machine.events import (
     RunSubmitted,
     SegmentFinished,
     SubmittedSegment,
-    ValueExported,
+    ValueCopied,
     WorkerDied,
     run_submitted,
 )
@@ -52,7 +52,7 @@ class Told:
         return self.tell(SegmentFinished(at=0.0, run=0, segment=segment, attempt=0, status="done", seconds=seconds))
 
     def copied(self, value: int, size: int = 8, *, ok: bool = True) -> list[Command]:
-        return self.tell(ValueExported(at=0.0, run=0, value=value, ok=ok, size=size))
+        return self.tell(ValueCopied(at=0.0, run=0, value=value, ok=ok, size=size))
 
     @property
     def bytes(self) -> tuple[int, int]:
@@ -67,12 +67,12 @@ def backward(*read: int, worker: int = 0, after: tuple[int, ...] = ()) -> Submit
     return SubmittedSegment(worker=worker, drops=read, after=after)
 
 
-def copy(value: int, worker: int = 0) -> ExportValue:
-    return ExportValue(worker=worker, run=0, value=value, when_idle=True)
+def copy(value: int, worker: int = 0) -> CopyValue:
+    return CopyValue(worker=worker, run=0, value=value)
 
 
-def drop(value: int) -> DropValue:
-    return DropValue(run=0, value=value)
+def drop(value: int) -> DropCopy:
+    return DropCopy(run=0, value=value)
 
 
 def test_nothing_is_copied_before_the_recovery_time_is_passed():
@@ -199,14 +199,13 @@ def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_makes_one_at
 
     def obey(commands: list[Command]) -> None:
         for command in commands:
-            if isinstance(command, ExportValue):
-                assert command.when_idle
+            if isinstance(command, CopyValue):
                 assert command.worker not in packing
                 assert command.worker not in lost
                 assert command.value not in copies
                 packing[command.worker] = command.value
                 copies.add(command.value)
-            elif isinstance(command, DropValue):
+            elif isinstance(command, DropCopy):
                 copies.remove(command.value)
 
     while running or packing:

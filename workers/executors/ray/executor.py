@@ -27,6 +27,7 @@ from ...process.gpu_assignment import logical_gpus, resource_requests
 from ...values.packed_values import unpack_all
 from ...values.wire import compact, decode_answer, encode_call
 from ..base import (
+    CopyReady,
     Executor,
     ObjectId,
     Report,
@@ -35,6 +36,7 @@ from ..base import (
     ValueReady,
     Work,
     WorkerGone,
+    copy_object,
     failed_record,
     offered_resources,
     value_object,
@@ -74,8 +76,8 @@ class _PendingReply(NamedTuple):
     worker: int
     number: int
     """The number of the message, or -1."""
-    what: list[Work] | tuple[int, int] | LoadRequest
-    """The request: calls to run, a (run, value) to fetch, or programs to load."""
+    what: list[Work] | tuple[int, int] | ObjectId | LoadRequest
+    """The request: calls to run, a (run, value) to fetch, the object of a copy, or programs to load."""
 
 
 class RayExecutor(Executor):
@@ -194,11 +196,12 @@ class RayExecutor(Executor):
             self._pending[about] = _PendingReply(worker, -1, (run, value))
             self._objects[value_object(run, value)] = reference
 
-    def fetch_when_idle(self, worker: int, run: int, value: int) -> None:
+    def copy(self, worker: int, run: int, value: int) -> None:
         with self._lock:
             about, reference = self._channel(worker).copy(run, value)
-            self._pending[about] = _PendingReply(worker, -1, (run, value))
-            self._objects[value_object(run, value)] = reference
+            name = copy_object(run, value)
+            self._pending[about] = _PendingReply(worker, -1, name)
+            self._objects[name] = reference
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         with self._lock:
@@ -312,6 +315,10 @@ class RayExecutor(Executor):
                     if record.status == "done":
                         channel.record_duration(work, record.seconds)
                     self._reports.append(SegmentReturned(record, spent))
+            elif isinstance(what, ObjectId):
+                ok, size, _ = answer
+                self._sizes[what] = size
+                self._reports.append(CopyReady(what.run, what.number, ok, size))
             elif isinstance(what, tuple):
                 ok, size, left = answer
                 self._sizes[value_object(*what)] = size
@@ -334,6 +341,8 @@ class RayExecutor(Executor):
                 if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
                     record = record._replace(status="skipped", failure=None)
                 self._reports.append(SegmentReturned(record))
+        elif isinstance(what, ObjectId):
+            self._reports.append(CopyReady(what.run, what.number, False, 0))
         elif isinstance(what, tuple):
             self._reports.append(ValueReady(*what, False, 0, str(as_execution_error(error))))
         # a load that failed: the calls that wait for it fail with the same error
