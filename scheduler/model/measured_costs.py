@@ -284,7 +284,7 @@ class MeasuredCosts:
                 if link is not None:
                     link = link._replace(hop_seconds=self._costs.hop_seconds)
                     self._costs = replace(self._costs, links={**self._costs.links, (here, here): link})
-            free[segment.worker] = ended[number]
+            free[segment.worker] = ended[number] + segment.bytes_out / costs.store_bandwidth
             if number and quiet and not new:
                 between = calls[number].sent - calls[number - 1].sent
                 if 0.0 <= between < BURST_SECONDS:
@@ -352,7 +352,7 @@ class MeasuredCosts:
             raise CostsError(f"the costs are of version {body['raygrad costs']!r}; this raygrad reads {VERSION}")
         try:
             figures = {name: _figure(rate) for name, rate in body["links"].items() if name in LINK_FIGURES}
-            if 0.0 in (figures.get("bandwidth"), figures.get("give_bandwidth")):
+            if 0.0 in (figures.get(name) for name in LINK_FIGURES if name.endswith("bandwidth")):
                 raise ValueError("a bandwidth is 0")
             kinds = {
                 str(kind): Estimate(_figure(factor) or MIN_FACTOR, _figure(spread), _figure(seconds), int(count))
@@ -369,6 +369,7 @@ LINK_FIGURES: Final = (
     "hop_seconds",
     "bandwidth",
     "give_bandwidth",
+    "store_bandwidth",
     "send_seconds",
     "return_seconds",
     "submit_seconds",
