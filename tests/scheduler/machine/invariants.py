@@ -103,7 +103,8 @@ def _run(state: State, run: LiveRun) -> Iterator[str]:
         yield f"{name} is over and not forgotten"
     if (over or run.failed) and run.copies:
         yield f"{name} is over and has copies of what it saved"
-    dropped = {value for one in run.segments if one.state.final for value in one.given.drops}
+    ended = [one for one in run.segments if one.state.final and one.dispatched]
+    dropped = {value for one in ended for value in one.given.drops}
     if dropped & run.copies.keys():
         yield f"{name} has copies of values that nobody reads any more"
     if not run.unfinished and not run.failed and not run.finished and not run.waits_for:
