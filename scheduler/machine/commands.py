@@ -1,9 +1,12 @@
 """Commands: the output of the state machine, as frozen data in the imperative.
 
 The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished`, unless the
-segment is withdrawn, and `ExportValue` with one `ValueExported`, unless the worker dies; `ReviewPlan` with
-`PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn` and `PlanRest` with `RestPlanned`. The others have no
-answer. No command has to be refused: what it names exists, or was commanded before.
+segment is withdrawn, `ExportValue` with one `ValueExported` and `CopyValue` with one `ValueCopied`, unless the worker
+dies; `ReviewPlan` with `PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn` and `PlanRest` with `RestPlanned`.
+The others have no answer. No command has to be refused: what it names exists, or was commanded before.
+The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished`,
+`ExportValue` with one `ValueExported` and `CopyValue` with one `ValueCopied`, unless the worker dies; the others have
+no answer. No command has to be refused: what it names exists, or was commanded before.
 """
 
 from __future__ import annotations
@@ -42,6 +45,27 @@ class ExportValue:
     """
 
     worker: int
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyValue:
+    """Have `worker` copy the value pinned there under (run, value) to the store when it has nothing else to do.
+
+    Nobody reads the copy while the worker lives (`recovery_copies`). The segment that pins the value has ended; the
+    value may be gone when the call runs. Followed by one `DropCopy`, even if there was nothing to copy.
+    """
+
+    worker: int
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropCopy:
+    """Drop the reference to the object that `CopyValue` made."""
+
     run: int
     value: int
 
@@ -150,8 +174,10 @@ class FailRun:
 Command = (
     RunSegment
     | ExportValue
+    | CopyValue
     | DropExport
     | DropValue
+    | DropCopy
     | Unpin
     | ReviewPlan
     | WithdrawSegments

@@ -37,6 +37,10 @@ class SubmittedSegment:
     """Its predicted work."""
     priority: float = 0.0
     """Predicted work from its start to the end of the run along its longest chain of readers; see `priorities`."""
+    saved_pins: tuple[int, ...] = ()
+    """As `Segment.saved_pins`."""
+    drops: tuple[int, ...] = ()
+    """Values that earlier segments pinned and that no later one reads: the worker drops them when it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +88,10 @@ class SegmentFinished:
     """Bytes of each object that it returned; empty unless done."""
     opened: tuple[int, ...] = ()
     """Value ids that an open-ended node pinned on the worker (H3): the client holds them from here on."""
-    seconds: float = 0.0
+    node_seconds: float = 0.0
     """What its nodes took."""
+    seconds: float = 0.0
+    """Seconds that its worker spent on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +117,18 @@ class ValueExported:
     ok: bool = True
     size: int = 0
     """Bytes of the object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueCopied:
+    """The work of a `CopyValue` command ended: the copy exists, or (`ok` False) could not be made."""
+
+    at: float
+    run: int
+    value: int
+    ok: bool = True
+    size: int = 0
+    """Bytes of the copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +207,7 @@ Event = (
     | SegmentFinished
     | ValueRequested
     | ValueExported
+    | ValueCopied
     | ValueDropped
     | WorkerDied
     | RunAbandoned
@@ -239,6 +258,8 @@ def submitted_segments(
                 pins=segment.pins,
                 seconds=segment.predicted_seconds,
                 priority=priority,
+                saved_pins=segment.saved_pins,
+                drops=tuple([value for value, last in segment.unpins if last]),
             )
         )
     return tuple(segments)

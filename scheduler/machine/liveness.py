@@ -13,7 +13,7 @@ from collections import defaultdict
 from raygrad.proto.ir.program import Pinned
 
 from ..model.plan import InStore
-from .commands import Command, DropExport, DropValue, ExportValue, Unpin
+from .commands import Command, DropCopy, DropExport, DropValue, ExportValue, Unpin
 from .state import LiveRun, LiveSegment, LiveValue, ObjectState, State
 
 
@@ -82,6 +82,9 @@ class Liveness:
                 self.read(value)
         for index in range(len(segment.given.exports)):
             self.drop_export(run, (segment.index, index))
+        if run.exposed and segment.dispatched:
+            for value_id in segment.given.drops:
+                self.drop_copy(run, value_id, segment.given.worker)
         for value_id in segment.kept:
             if value_id in run.values:
                 self._drop_if_unneeded(run.values[value_id])
@@ -119,6 +122,21 @@ class Liveness:
             self.commands.append(DropExport(run=run.run, segment=export.segment, export=export.index))
         self.forget(run)
 
+    def drop_copy(self, run: LiveRun, value: int, worker: int) -> None:
+        """Enter that nobody needs a saved value any more that a worker pinned: make no copy of it, or drop that."""
+        exposed = run.exposed.get(worker)
+        if exposed is not None:
+            exposed.values.pop(value, None)
+        copy = run.copies.pop(value, None)
+        if copy is not None and copy.object is ObjectState.LIVE:
+            self._state.account(-copy.size, saved=True)
+            self.commands.append(DropCopy(run=run.run, value=value))
+
+    def drop_copies(self, run: LiveRun) -> None:
+        """Drop the copies of all saved values of a run."""
+        for value in list(run.copies):
+            self.drop_copy(run, value, -1)
+
     def _drop_if_unneeded(self, value: LiveValue) -> None:
         """Drop a kept value if nobody needs it and its segment is final."""
         run = self._state.runs[value.run]
@@ -135,6 +153,8 @@ class Liveness:
             self._state.account(-value.size, saved=False)
             self.commands.append(DropValue(run=value.run, value=value.value))
         worker = value.place.worker
+        if run.exposed:
+            self.drop_copy(run, value.value, worker)
         if maker.dispatched and worker not in self._state.lost_workers:
             self._unpins[worker].append(Pinned(value.run, value.value))
         self.forget(run)

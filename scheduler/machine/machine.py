@@ -6,6 +6,8 @@ in any order.
 - *Dispatch ahead.* A segment is commanded as soon as everything that it reads has been commanded (`dispatch`).
 - *Liveness.* An object is dropped, and a pinned value unpinned, as soon as the client does not hold it and no segment
   that is not final reads it.
+- *Recovery copies.* Saved values that stay on a worker are copied while it is idle, where losing them would cost more
+  than the recovery time (`recovery_copies`).
 - *Failure.* A run fails once, at its first failure. Its running segments end by themselves (workers pass poison on, so
   they are reported as skipped), and the others are not started. Runs that read from a failed run fail too. A run
   finishes only after the runs that it reads from, so that its outcome does not depend on timing.
@@ -19,6 +21,7 @@ in any order.
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 
 from raygrad.errors import InvariantViolation
 
@@ -35,6 +38,7 @@ from .events import (
     SegmentFinished,
     SegmentsWithdrawn,
     TimePassed,
+    ValueCopied,
     ValueDropped,
     ValueExported,
     ValueRequested,
@@ -42,6 +46,7 @@ from .events import (
     run_submitted,
 )
 from .liveness import Liveness
+from .recovery_copies import RecoveryCopies
 from .revision import Reviser, new_outlook
 from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
 
@@ -55,13 +60,17 @@ _MOVES = {"done": Move.DONE, "failed": Move.FAILED, "skipped": Move.SKIPPED}
 class Machine:
     """See the head of this file. Not safe for use by several threads at once."""
 
-    def __init__(self, *, window: int = DEFAULT_WINDOW) -> None:
-        """Raises ValueError if the window is less than 1."""
+    def __init__(self, *, window: int = DEFAULT_WINDOW, recovery_time: float = inf) -> None:
+        """With a `recovery_time` in seconds, saved values are copied as `recovery_copies` says.
+
+        Raises ValueError if the window is less than 1.
+        """
         if window < 1:
             raise ValueError(f"the window must be at least 1, not {window}")
         self.window = window
         self.state = State()
         self._liveness = Liveness(self.state)
+        self._copies = RecoveryCopies(self.state, self._liveness, recovery_time)
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._reviser = Reviser(self.state, self._liveness)
         self._at = 0.0
@@ -87,6 +96,8 @@ class Machine:
                     self._requested(event)
                 case ValueExported():
                     self._exported(event)
+                case ValueCopied():
+                    self._copies.answered(event)
                 case ValueDropped():
                     self._dropped(event)
                 case WorkerDied():
@@ -193,13 +204,14 @@ class Machine:
 
     def _done(self, run: LiveRun, segment: LiveSegment, event: SegmentFinished) -> None:
         """Enter the exports and opened values of a successful current attempt."""
-        segment.seconds = event.seconds
+        segment.seconds = event.node_seconds
         if run.outlook is not None:
             run.outlook.predicted += segment.given.seconds
-            run.outlook.taken += event.seconds
+            run.outlook.taken += event.node_seconds
         if len(event.export_bytes) != len(segment.given.exports):
             raise InvariantViolation(f"{len(segment.given.exports)} exports, but {event}")
         self._liveness.exported(run, segment, event.export_bytes)
+        self._copies.segment_done(run, segment, event.seconds)
         if event.opened and not (run.open_ended and segment.index == len(run.segments) - 1):
             raise InvariantViolation(f"segment {segment.index} of run {run.run} ends with no open-ended node")
         for value in event.opened:
@@ -284,6 +296,7 @@ class Machine:
                     reader.failed = True
                     failing.append((reader, _dependency(reader, current.run)))
         for current, _ in failing:
+            self._liveness.drop_copies(current)
             for value in list(current.values.values()):
                 self._liveness.release(value)
             waiting = [segment for segment in current.segments if segment.state is SegmentState.WAITING]
@@ -300,6 +313,7 @@ class Machine:
             return
         state.lost_workers.add(worker)
         self._liveness.worker_lost(worker)
+        self._copies.worker_lost(worker)
         for run in list(state.runs.values()):
             for value in list(run.values.values()):
                 if value.pinned_on == worker and value.object is not ObjectState.LIVE:

@@ -46,6 +46,10 @@ MIN_SECONDS: Final = 0.010
 MIN_SHARE: Final = 0.05
 """The least part of a run's time that is worth a revision."""
 
+REVISIONS_PER_DOUBLING: Final = 4
+"""The number of revisions of a run after which the next has to gain twice as much: where costs are wrong, a plan may
+only seem to be better each time."""
+
 NOTHING: Final = 1e-9
 """Predicted seconds that are none: sums are not exact."""
 
@@ -107,7 +111,8 @@ class Reviser:
             running = [one for one in started if one >= 0]
             rest = [one.index for one in run.segments if not one.state.final and one.index not in running]
             progress = self._progress(run, running, rest, at)
-            self._liveness.commands.append(ReviewPlan(run=number, progress=progress, gain=least))
+            gain = least * (1.0 + outlook.revisions / REVISIONS_PER_DOUBLING)
+            self._liveness.commands.append(ReviewPlan(run=number, progress=progress, gain=gain))
         self._state.review_at = min(self._state.review_at, outlook.review_at)
 
     def look_at_all(self, at: float) -> None:
@@ -157,7 +162,13 @@ class Reviser:
             began = max(segment.moves[-1][0], latest[segment.given.worker])
             elapsed.append((index, at - began))
         return RunProgress(
-            done=tuple([(one.index, one.seconds) for one in run.segments if one.state is SegmentState.DONE]),
+            done=tuple(
+                [
+                    (one.index, one.seconds, at - one.moves[-1][0])
+                    for one in run.segments
+                    if one.state is SegmentState.DONE
+                ]
+            ),
             running=tuple(elapsed),
             rest=tuple(rest),
             fixed=frozenset(self._read_later(run, rest)) if run.dependants else frozenset(),

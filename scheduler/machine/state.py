@@ -199,6 +199,25 @@ class Revision:
 
 
 @dataclass(slots=True)
+class RecoveryCopy:
+    """A copy in the object store of a saved value that is pinned for later segments of its run."""
+
+    object: ObjectState = ObjectState.ABSENT
+    size: int = 0
+    """Bytes accounted for it."""
+
+
+@dataclass(slots=True)
+class ExposedWork:
+    """What a run would lose with one worker since copies of its values there were last due."""
+
+    seconds: float = 0.0
+    """Seconds of the segments that are done."""
+    values: dict[int, None] = field(default_factory=dict[int, None])
+    """Saved values that are pinned there and still to be read, in the order in which they were made."""
+
+
+@dataclass(slots=True)
 class LiveRun:
     """A run of which something is still unfinished or needed."""
 
@@ -214,6 +233,10 @@ class LiveRun:
     """Runs that it reads from and that have neither finished nor failed: it can finish only after them."""
     dependants: set[int] = field(default_factory=set[int])
     """Runs that read from it."""
+    exposed: dict[int, ExposedWork] = field(default_factory=dict[int, ExposedWork])
+    """By worker; see `recovery_copies`."""
+    copies: dict[int, RecoveryCopy] = field(default_factory=dict[int, RecoveryCopy])
+    """By value, the copies that are due or made, until the value's last reader is final."""
     failed: bool = False
     finished: bool = False
     outlook: Outlook | None = None

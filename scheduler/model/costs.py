@@ -91,6 +91,9 @@ class Costs:
     unknown_bytes: int = 8192
     """A value whose spec gives no size."""
     const_bytes: int = 64
+    store_bandwidth: float = float("inf")
+    """Bytes that a worker puts into the object store while its next call waits for that, the other workers of its
+    machine doing the same: so it has their contention for cores and memory. `bandwidth` has what the reader waits."""
     send_seconds: float = 0.0
     """From a call at the client to the start of work on a worker that is idle."""
     return_seconds: float = 0.0

@@ -301,7 +301,7 @@ class MeasuredCosts:
                 if link is not None:
                     link = link._replace(hop_seconds=self._costs.hop_seconds)
                     self._costs = replace(self._costs, links={**self._costs.links, (here, here): link})
-            free[segment.worker] = ended[number]
+            free[segment.worker] = ended[number] + segment.bytes_out / costs.store_bandwidth
             if number and quiet and not new:
                 between = calls[number].sent - calls[number - 1].sent
                 if 0.0 <= between < BURST_SECONDS:
@@ -371,7 +371,7 @@ class MeasuredCosts:
             )
         try:
             figures = {name: finite(rate) for name, rate in body["links"].items() if name in LINK_FIGURES}
-            if 0.0 in (figures.get("bandwidth"), figures.get("give_bandwidth")):
+            if 0.0 in (figures.get(name) for name in LINK_FIGURES if name.endswith("bandwidth")):
                 raise ValueError("a bandwidth is 0")
             kinds = estimates_of(body["nodes"])
             values = {str(kind): estimates_of(some) for kind, some in body["values"].items()}
@@ -387,6 +387,7 @@ LINK_FIGURES: Final = (
     "hop_seconds",
     "bandwidth",
     "give_bandwidth",
+    "store_bandwidth",
     "send_seconds",
     "return_seconds",
     "submit_seconds",

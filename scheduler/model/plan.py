@@ -71,8 +71,8 @@ class Cluster:
 
     workers: tuple[WorkerSpec, ...]
     saved_stays: bool = False
-    """Saved values stay on the worker that makes them, and are lost with it; else they go to the object store, where
-    they outlive their segment."""
+    """Saved values stay on the worker that makes them, and are lost with it; else those that stand for much work are
+    copied to the object store (`Segment.saved_pins`)."""
 
     @classmethod
     def of(cls, count: int) -> Cluster:
@@ -165,6 +165,9 @@ class Segment(NamedTuple):
     """Predicted bytes of the objects that it exports."""
     predicted_seconds: float
     """Predicted work of its nodes, without the call and without waiting."""
+    saved_pins: tuple[int, ...] = ()
+    """Contexts and residuals among `pins`, which may be copied to the object store while later segments of this run
+    read them (`machine.recovery_copies`)."""
 
 
 class PlanRow(NamedTuple):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 class RunProgress(NamedTuple):
     """How far a run has come."""
 
-    done: tuple[tuple[int, float], ...]
-    """(segment, seconds of its nodes) of each segment that has ended well."""
+    done: tuple[tuple[int, float, float], ...]
+    """(segment, seconds of its nodes, seconds since it ended) of each segment that has ended well."""
     running: tuple[tuple[int, float], ...]
     """(segment, seconds since it could begin) of each that has begun, or could not be withdrawn; in order of priority
     on each worker."""

@@ -42,6 +42,12 @@ TASK_SHARE: Final = 0.05
 PLANNING_SECONDS_PER_NODE: Final = 30e-6
 """What planning the rest takes for each node of the graph: it has to gain that, too."""
 
+ARRIVED_SHARE: Final = 0.5
+"""The part of a transfer after which what is transferred counts as arrived on the worker of the plan."""
+
+STAY_SHARE: Final = 0.02
+"""The part of the rest's time by which a schedule that moves little may be longer than one that does not care."""
+
 PRIOR_WEIGHT: Final = 0.25
 """How much the prediction of a class of nodes counts beside those of its nodes that have run."""
 
@@ -86,7 +92,7 @@ def _last_segment(plan: Plan) -> int:
 # ---- the schedule --------------------------------------------------------------------------------------------------
 
 
-class _Task(NamedTuple):
+class _RestTask(NamedTuple):
     """Nodes of one segment that run together."""
 
     worker: int
@@ -120,27 +126,27 @@ class _Rest:
         self.costs = costs
         self.cluster = cluster
         self.priced = _with_seconds(PricedGraph(planned.graph, costs), self.plan, progress)
-        self.kept = sorted({*[one for one, _ in progress.done], *[one for one, _ in progress.running]})
+        self.kept = sorted([*[one for one, _, _ in progress.done], *[one for one, _ in progress.running]])
         """Segments that are not planned again."""
         self.workers = len(cluster.workers)
         self.tasks = self._cut()
         self.problem = self._problem()
 
-    def _cut(self) -> list[_Task]:
+    def _cut(self) -> list[_RestTask]:
         """Return the tasks, in the order of the plan."""
         seconds, segments = self.priced.seconds, self.plan.segments
         work = sum([seconds[node] for index in self.progress.rest for node in segments[index].nodes])
         most = max(MIN_TASK_SECONDS, TASK_SHARE * work / self.workers)
-        tasks: list[_Task] = []
+        tasks: list[_RestTask] = []
         for index in self.progress.rest:
             worker, nodes = segments[index].worker, segments[index].nodes
             begin, took = 0, 0.0
             for place, node in enumerate(nodes):
                 if took + 0.5 * seconds[node] > most and place > begin:
-                    tasks.append(_Task(worker, list(nodes[begin:place]), took))
+                    tasks.append(_RestTask(worker, list(nodes[begin:place]), took))
                     begin, took = place, 0.0
                 took += seconds[node]
-            tasks.append(_Task(worker, list(nodes[begin:]), took))
+            tasks.append(_RestTask(worker, list(nodes[begin:]), took))
         return tasks
 
     def _problem(self) -> PlacementProblem:
@@ -154,6 +160,7 @@ class _Rest:
         for place, task in enumerate(tasks):
             maker_of.update(dict.fromkeys(task.nodes, shift + place))
         sizes: dict[tuple[int, int], int] = {}
+        ended = {end_of[index]: ago for index, _, ago in self.progress.done}
         maker, size, nodes = self.priced.maker, self.priced.size, self.priced.graph.nodes
         for place, task in enumerate(tasks):
             me = shift + place
@@ -168,7 +175,12 @@ class _Rest:
                     continue
                 if other != me:
                     sizes[other, me] = sizes.get((other, me), 0) + size[value]
-        edges = [(source, target, self.costs.transfer_seconds(some)) for (source, target), some in sizes.items()]
+        edges: list[tuple[int, int, float]] = []
+        for (source, target), some in sizes.items():
+            transfer = self.costs.transfer_seconds(some)
+            if ended.get(source, 0.0) > ARRIVED_SHARE * transfer:  # it is on its way to where the plan reads it
+                source = externals + tasks[target - shift].worker
+            edges.append((source, target, transfer))
         edges += [(source, target, 0.0) for source, target in chain]
         call = self.costs.call_seconds
         seconds = [*busy, *[0.0] * (len(kept) + workers), *[task.seconds + call for task in tasks]]
@@ -240,13 +252,14 @@ class _Rest:
         ranks = problem.upward_rank(0.0)
         by_rank = sorted(range(shift, len(problem)), key=lambda place: (-ranks[place], place))
         order = [*range(shift), *by_rank]
-        if any(now[place] != where for place, where in enumerate(problem.fixed) if where >= 0):
-            before = float("inf")  # the plan's worker is lost
+        if any(task.worker in self.progress.lost for task in self.tasks):
+            before = float("inf")
         else:
             before = list_schedule(problem, order, fixed=as_planned).makespan
         hint = PassPreferences(hint=now, bias=self.costs.call_seconds)
-        found = [list_schedule(problem, order, preferences) for preferences in (EARLIEST_FINISH, hint)]
-        best = min(found, key=lambda one: one.makespan)
+        best, stays = [list_schedule(problem, order, preferences) for preferences in (EARLIEST_FINISH, hint)]
+        if stays.makespan <= (1.0 + STAY_SHARE) * best.makespan:
+            best = stays
         return _Found(best, before - best.makespan)
 
     def blocks(self, found: _Found) -> list[Block]:
@@ -274,7 +287,7 @@ def _with_seconds(priced: PricedGraph, plan: Plan, progress: RunProgress) -> Pri
     long says little of the others."""
     seconds, number = priced.seconds, priced.classes.number
     weight, ratio = [PRIOR_WEIGHT] * len(priced.classes.classes), [0.0] * len(priced.classes.classes)
-    for index, took in progress.done:
+    for index, took, _ in progress.done:
         nodes = plan.segments[index].nodes
         predicted = sum([seconds[node] for node in nodes])
         for node in nodes if took > 0.0 < predicted else ():
@@ -301,7 +314,7 @@ def _continued(
 ) -> Planned:
     """Return the plan with new segments, one per block, behind those that it has."""
     plan, graph = planned.plan, planned.graph
-    begun = {*[one for one, _ in progress.done], *[one for one, _ in progress.running]}
+    begun = {*[one for one, _, _ in progress.done], *[one for one, _ in progress.running]}
     there = _values_there(plan, begun)
     remaining = copy(priced)
     planned_again = {node for block in blocks for node in block.nodes}

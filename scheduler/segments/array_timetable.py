@@ -47,6 +47,7 @@ def segment_times(
     home = np.append(np.array(residency, np.int64), -1)
     given = _client_bytes_seconds(crosser, home, costs)
     pulled: list[float] = _external_arrivals(crosser, home, costs, cluster).tolist()
+    stored: list[float] = (np.array([one.bytes_out for one in segments]) / costs.store_bandwidth).tolist()
     submit, send, call, follow = costs.submit_seconds, costs.send_seconds, costs.call_seconds, costs.follow_seconds
     free = [0.0] * len(cluster.workers)
     imports = _ImportArrivals(
@@ -78,7 +79,8 @@ def segment_times(
         if pulled[index] > ready:
             ready = pulled[index]
         start = ready if ready > free[one] else free[one]
-        end = free[one] = start + call + work[index]
+        end = start + call + work[index]
+        free[one] = end + stored[index]
         came.append(ready)
         began.append(start)
         ended.append(end)

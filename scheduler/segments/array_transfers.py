@@ -64,6 +64,7 @@ class SegmentParts(NamedTuple):
     exports: list[tuple[Export, ...]]
     imports: list[tuple[tuple[int, int], ...]]
     pins: list[tuple[int, ...]]
+    saved_pins: list[tuple[int, ...]]
     unpins: list[tuple[tuple[int, bool], ...]]
     after: list[tuple[int, ...]]
     bytes_in: list[int]
@@ -138,6 +139,7 @@ class ArrayTransferPlanner:
             parts.bytes_in,
             parts.bytes_out,
             columns[4],
+            parts.saved_pins,
         )
         between = self.bytes_of(*self.crossing_reads)
         size = between + self.external_bytes(residency)
@@ -221,7 +223,8 @@ class _TransferPass:
         context = np.array([isinstance(spec, ContextSpec) for spec in specs], np.bool_)[spec]
         travels = np.array([is_stored(spec) for spec in specs], np.bool_)[spec]
         saved = in_store[value] | np.where(context, travels, self.residual[value])
-        out = saved | remote
+        out = in_store[value] | remote
+        stays = saved & ~out & ~on_worker[value]
         exports, imports, flow = self._exports(value[out], home[out], saved[out], in_store[value[out]], ends[:-1][out])
         pins, unpins, after = self._pins(value[~out], on_worker)
         pinned = np.flatnonzero(on_worker & ~in_store)
@@ -230,11 +233,12 @@ class _TransferPass:
             self.kept[one] = OnWorker(worker, segment)
         segment, held = np.append(pins[0], homes), np.append(pins[1], pinned)
         sort = np.lexsort((held, segment))
-        first = np.searchsorted(segment[sort], np.arange(self.count + 1)).tolist()
+        by_home = np.argsort(home[stays], kind="stable")
         return SegmentParts(
             exports,
             imports,
-            as_tuples(held[sort].tolist(), first),
+            self._by_segment(held[sort], segment[sort]),
+            self._by_segment(value[stays][by_home], home[stays][by_home]),
             unpins,
             after,
             self.bytes_in.tolist(),
@@ -242,6 +246,10 @@ class _TransferPass:
             self.kept,
             flow,
         )
+
+    def _by_segment(self, value: Indices, segment: Indices) -> list[tuple[int, ...]]:
+        """Return the values of each segment; `segment` is ascending."""
+        return as_tuples(value.tolist(), np.searchsorted(segment, np.arange(self.count + 1)).tolist())
 
     def _exports(
         self, value: Indices, home: Indices, saved: Flags, kept: Flags, begin: Indices

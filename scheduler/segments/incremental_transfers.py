@@ -105,7 +105,10 @@ class _TransferUpdate:
             ]
         for home in homes:
             segments[home] = segments[home]._replace(
-                exports=parts.exports[home], pins=parts.pins[home], bytes_out=parts.bytes_out[home]
+                exports=parts.exports[home],
+                pins=parts.pins[home],
+                saved_pins=parts.saved_pins[home],
+                bytes_out=parts.bytes_out[home],
             )
         self._reads(transfers, segments, parts)
         self._nodes(segments)

@@ -3,8 +3,9 @@
 The planner predicts by it, `explain` shows it. It is computed in one pass over the segments in plan order, in which
 each worker runs its own. The client sends one call after the other, and large external values with the first call that
 reads them. A segment starts when its call has arrived, its worker is free and its inputs are there. An object is
-transferred as a whole: readers on other workers wait for all of its values. Contention between workers for cores and
-memory is in the measured times of nodes, not in the prior. A simulation without jitter and failures ends at this time.
+transferred as a whole: readers on other workers wait for all of its values. A worker is free again when it has put its
+objects into the store. Contention between workers for cores and memory is in the measured times of nodes and of that,
+not in the prior. A simulation without jitter and failures ends at this time.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def timetable(
                     start, held_by = came, -1
         end = start + costs.call_seconds + work[index]
         slots.append(ScheduledSegment(start, end, held_by))
-        free[worker] = (end, index)
+        free[worker] = (end + sum(sizes[index]) / costs.store_bandwidth, index)
     return slots
 
 

@@ -3,13 +3,14 @@
 Blocks of nodes become `Segment`s with imports, exports and pins; no node is moved. For each value made in a segment:
 
 - It is *exported*, that is returned to the object store, where it outlives its process, if the client keeps it in the
-  store, if another worker reads it, or if it is saved (a context, or a residual of a vjp) and a later segment reads it.
-  All its readers import it. Two exceptions: on a cluster where saved values stay on their worker (`saved_stays`), and
-  for contexts that must stay there, being saved is no reason to export; on a worker with limited memory, which has a
-  disk for them, neither is being saved or kept in the store. What such a worker keeps, its own later segments read
-  where it is, though others import it. Values with equal readers and an equal purpose share one object: so there are
-  few, and none holds what one of its readers does not need.
-- It stays there, *pinned*, if only later segments of the same worker read it; the last of these drops it.
+  store, or if another worker reads it. All its readers import it. An exception: what a worker with limited memory
+  keeps, its own later segments read where it is, though others import it; such a worker has a disk, and exports nothing
+  because the client keeps it in the store. Values with equal readers and an equal purpose share one object: so there
+  are few, and none holds what one of its readers does not need.
+- It stays there, *pinned*, if only later segments of the same worker read it; the last of these drops it. If it is
+  saved (a context, or a residual of a vjp), `Segment.saved_pins` lists it: the state machine has it copied to the store
+  where losing it would cost much work. Not listed are contexts that must stay on their worker, residuals of a cluster
+  where saved values stay (`saved_stays`), and what a worker with limited memory saves.
 - It is pinned, besides, if the client keeps it on the worker, until the client drops it.
 
 No value is exported twice. External inputs stay where they are.
@@ -57,6 +58,7 @@ class _SegmentDraft:
     imports: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     exports: list[Export] = field(default_factory=list[Export])
     pins: list[int] = field(default_factory=list[int])
+    saved_pins: list[int] = field(default_factory=list[int])
     unpins: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
     after: set[int] = field(default_factory=set[int])
     bytes_in: int = 0
@@ -160,7 +162,7 @@ class _TransferPlanner:
         spec = self.priced.graph.specs[self.priced.spec[value]]
         saved = in_store or (is_stored(spec) if isinstance(spec, ContextSpec) else value in self.residuals)
         saved = saved and worker not in self.limited
-        if saved or any(self.drafts[reader].worker != worker for reader in readers):
+        if in_store or any(self.drafts[reader].worker != worker for reader in readers):
             if on_worker and worker in self.limited:  # it may be spilled, so that it must not exist twice
                 for reader in readers:
                     if self.drafts[reader].worker == worker:
@@ -171,6 +173,8 @@ class _TransferPlanner:
             return
         if not on_worker:
             self.drafts[source].pins.append(value)
+            if saved:
+                self.drafts[source].saved_pins.append(value)
         for reader in readers:
             self.drafts[reader].after.add(source)
             self.drafts[reader].unpins.append((value, not on_worker and reader == readers[-1]))
@@ -222,6 +226,7 @@ class _TransferPlanner:
             bytes_in=draft.bytes_in,
             bytes_out=sum(self.priced.size[value] for export in draft.exports for value in export.values),
             predicted_seconds=draft.seconds,
+            saved_pins=tuple(draft.saved_pins),
         )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count, cycle
+from math import inf
 
 import numpy as np
 
@@ -44,6 +45,7 @@ def simulate(
     dispatch_seconds: float = 0.0,
     in_order: bool = True,
     window: int = DEFAULT_WINDOW,
+    recovery_time: float = inf,
     watch: Callable[[Machine], None] | None = None,
     node_seconds: Sequence[Sequence[float]] | None = None,
     withdraw_seconds: float | None = None,
@@ -53,7 +55,7 @@ def simulate(
     `speeds` has one factor per worker: work of t seconds takes t / speed there. `jitter` multiplies the time of each
     segment by a log-normal factor of that standard deviation (of its logarithm). `links` names the pairs (from, to)
     of workers that are not joined as the costs say. `dispatch_seconds` is what the driver takes per command to a
-    worker, one after the other. `watch` is called with the machine after every event.
+    worker, one after the other. `recovery_time` is the machine's. `watch` is called with the machine after every event.
 
     `node_seconds` has, per submission, the time that each node takes instead of the predicted one; `jitter` is 0 then.
     With `withdraw_seconds` plans that turn out wrong are revised while they run (`machine.revision`): so long after the
@@ -74,7 +76,7 @@ def simulate(
     ]
     nodes = [None] * len(submissions) if node_seconds is None else node_seconds
     world = VirtualDriver(
-        machine=Machine(window=window),
+        machine=Machine(window=window, recovery_time=recovery_time),
         submissions=submissions,
         cluster=cluster,
         costs=costs,

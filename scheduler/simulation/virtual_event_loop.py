@@ -19,6 +19,8 @@ from raygrad.errors import InvariantViolation
 
 from ..machine.commands import (
     Command,
+    CopyValue,
+    DropCopy,
     DropExport,
     DropValue,
     ExportValue,
@@ -39,6 +41,7 @@ from ..machine.events import (
     SegmentsWithdrawn,
     Status,
     TimePassed,
+    ValueCopied,
     ValueDropped,
     ValueExported,
     WorkerDied,
@@ -64,7 +67,19 @@ from .scenario import (
     WorkerLoss,
 )
 from .traces import Traces
-from .virtual_workers import AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, awaited_keys, name_of, place_of
+from .virtual_workers import (
+    COPY,
+    AwaitedKey,
+    AwaitedObject,
+    VirtualCall,
+    VirtualWorker,
+    awaited_keys,
+    name_of,
+    place_of,
+)
+
+LAST = 1 << 60
+"""Added to the order of a call that runs only if no other can, and its rank."""
 
 
 @dataclass(slots=True)
@@ -184,8 +199,8 @@ class VirtualDriver:
         match command:
             case RunSegment():
                 self._command_segment(command)
-            case ExportValue():
-                self._command_export(command)
+            case ExportValue() | CopyValue():
+                self._command_export(command, -1 if isinstance(command, ExportValue) else COPY)
             case DropExport():
                 thing = self._drop((command.run, command.segment, command.export))
                 saved = self.plans[command.run].plan.segments[command.segment].exports[command.export][2]
@@ -195,6 +210,10 @@ class VirtualDriver:
                 thing = self._drop((command.run, -1, command.value))
                 if thing.made:
                     self.workers[thing.worker].store(self.now, -thing.size, saved=False)
+            case DropCopy():
+                thing = self._drop((command.run, COPY, command.value))
+                if thing.made:
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=True)
             case Unpin():
                 for pinned in command.values:
                     self.workers[command.worker].unpin(self.now, pinned.run, pinned.value)
@@ -237,12 +256,14 @@ class VirtualDriver:
         self.calls[run, index] = task
         self._call(task)
 
-    def _command_export(self, command: ExportValue) -> None:
-        key = (command.run, -1, command.value)
+    def _command_export(self, command: ExportValue | CopyValue, segment: int) -> None:
+        key = (command.run, segment, command.value)
         if key in self.things:
             raise InvariantViolation(f"value {command.value} of run {command.run} is to be exported twice")
         self.things[key] = AwaitedObject(command.worker)
-        self._call(VirtualCall(next(self._orders), command.worker, command.run, -1, 0, command.value, self.now, 0.0))
+        order = next(self._orders) + (LAST if segment == COPY else 0)
+        rank = (LAST if segment == COPY else -1, 0.0)
+        self._call(VirtualCall(order, command.worker, command.run, segment, 0, command.value, self.now, 0.0, rank))
 
     def _call(self, task: VirtualCall) -> None:
         """Send a call to its worker: the driver sends one after the other."""
@@ -281,6 +302,8 @@ class VirtualDriver:
             exports = len(self.plans[run].plan.segments[index].exports)
             for export in range(-1, exports):
                 self._drop((run, index, export))
+        for worker in range(len(self.workers)):  # what was behind a withdrawn call may start
+            self._next(worker)
         self._tell(SegmentsWithdrawn(at=self.now, segments=tuple(withdrawn)))
 
     def _plan_rest(self, command: PlanRest) -> None:
@@ -405,30 +428,45 @@ class VirtualDriver:
         if task.over:
             return
         worker = self.workers[task.worker]
-        worker.running, worker.idle_since = None, self.now
         worker.busy += self.now - task.start
         self._over(task)
         if task.segment < 0:
-            self._end_export(task)
+            storing = self._end_export(task)
         else:
-            self._end_segment(task)
-        self._next(task.worker)
+            storing = self._end_segment(task)
+        task.start = self.now
+        if storing / self.costs.store_bandwidth > 0.0:
+            self._at(self.now + storing / self.costs.store_bandwidth, self._stored, task)
+        else:
+            self._stored(task)
 
-    def _end_export(self, task: VirtualCall) -> None:
-        key = (task.run, -1, task.value)
+    def _stored(self, task: VirtualCall) -> None:
+        """Start the next call on a worker that has put the objects of the last one into the store."""
+        worker = self.workers[task.worker]
+        if worker.running is task:
+            worker.busy += self.now - task.start
+            worker.running, worker.idle_since = None, self.now
+            self._next(task.worker)
+
+    def _end_export(self, task: VirtualCall) -> int:
+        """Make the object of a pinned value; return its bytes."""
+        key = (task.run, task.segment, task.value)
         thing = self.things[key]
         worker = self.workers[task.worker]
         size = worker.pinned.get((task.run, task.value), -1)
         ok = size >= 0 and not task.poisoned
         if ok:
             thing.size = size
-            worker.store(self.now, size, saved=False)
+            worker.store(self.now, size, saved=task.segment == COPY)
         self._made(key, ok=ok)
-        self._tell(ValueExported(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
+        answer = ValueExported if task.segment == -1 else ValueCopied
+        self._tell(answer(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
         if not ok:
             self.things.pop(key, None)
+        return max(size, 0) if ok else 0
 
-    def _end_segment(self, task: VirtualCall) -> None:
+    def _end_segment(self, task: VirtualCall) -> int:
+        """Enter what a segment has made; return the bytes of its objects."""
         run, index = task.run, task.segment
         raised = None if task.poisoned else self.raising.get((run, index))
         status: Status = "skipped" if task.poisoned else "failed" if raised is not None else "done"
@@ -440,9 +478,9 @@ class VirtualDriver:
             for export, how in enumerate(segment.exports):
                 sizes.append(self.things[run, index, export].size)
                 worker.store(self.now, sizes[-1], saved=how.saved)
+            saved = frozenset(segment.saved_pins)
             for value, size in pin_bytes(planned.programs[index], self.costs):
-                worker.pinned[run, value] = size
-                worker.store(self.now, size, saved=False)
+                worker.pin(self.now, run, value, size, saved=value in saved)
             for value, last in segment.unpins:
                 if last:
                     worker.unpin(self.now, run, value)
@@ -458,11 +496,13 @@ class VirtualDriver:
                 attempt=task.attempt,
                 status=status,
                 export_bytes=tuple(sizes),
-                seconds=task.seconds if status == "done" else 0.0,
+                node_seconds=task.seconds if status == "done" else 0.0,
+                seconds=self.now - task.start,
             )
         )
         if raised is not None:
             self.traces.failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
+        return sum(sizes)
 
     def _lose(self, loss: WorkerLoss) -> None:
         """Handle the death of a worker: results that it has not returned will never be made."""
@@ -485,8 +525,8 @@ class VirtualDriver:
         self.traces.failures.append(FailureTrace(self.now, loss, segments, tuple(self._failing)))
         for task in lost:
             if task.segment < 0:
-                self._made((task.run, -1, task.value), ok=False)
-                self.things.pop((task.run, -1, task.value), None)
+                self._made((task.run, task.segment, task.value), ok=False)
+                self.things.pop((task.run, task.segment, task.value), None)
                 continue
             exports = self.plans[task.run].plan.segments[task.segment].exports
             for export in range(-1, len(exports)):

@@ -17,8 +17,11 @@ from .scenario import VirtualSubmission
 
 AwaitedKey: TypeAlias = tuple[int, int, int]
 """The name of an object or event that calls wait for: (run, segment, export), an exported object; (run, segment, -1),
-the end of the segment; (run, -1, value), the object of a pinned value; (-1, run, external), an external input that was
-on a worker before."""
+the end of the segment; (run, -1, value), the object of a pinned value; (run, COPY, value), a copy of one; (-1, run,
+external), an external input that was on a worker before."""
+
+COPY = -2
+"""In the place of a segment: a copy of a pinned value."""
 
 
 @dataclass(slots=True)
@@ -38,7 +41,7 @@ class AwaitedObject:
 
 @dataclass(slots=True)
 class VirtualCall:
-    """A call to a worker: a segment, or (segment -1) the export of a value."""
+    """A call to a worker: a segment, (segment -1) the export of a value, or (segment COPY) its copy."""
 
     order: int
     worker: int
@@ -75,6 +78,8 @@ class VirtualWorker:
     """Without `in_order`: a heap of those whose inputs have come, by rank and order."""
     pinned: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     """By (run, value), bytes."""
+    saved_pins: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Those of `pinned` that are contexts and residuals."""
     saved: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
     stored: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
 
@@ -93,9 +98,18 @@ class VirtualWorker:
         self.ready = [one for one in self.ready if one[2] is not task]
         heapify(self.ready)
 
+    def pin(self, now: float, run: int, value: int, size: int, *, saved: bool) -> None:
+        """Hold a value that a segment pins."""
+        self.pinned[run, value] = size
+        if saved:
+            self.saved_pins.add((run, value))
+        self.store(now, size, saved=saved)
+
     def unpin(self, now: float, run: int, value: int) -> None:
         """Drop a pinned value."""
-        self.store(now, -self.pinned.pop((run, value), 0), saved=False)
+        saved = (run, value) in self.saved_pins
+        self.saved_pins.discard((run, value))
+        self.store(now, -self.pinned.pop((run, value), 0), saved=saved)
 
 
 def place_of(plan: Plan, value: int, begun: Mapping[int, int]) -> ValueLocation:
@@ -114,6 +128,8 @@ def awaited_keys(
 ) -> Iterable[AwaitedKey]:
     """Return what a call reads or waits for, by the current plans."""
     run, one, plan = task.run, submissions[task.run], plans[task.run].plan
+    if task.segment == COPY:
+        return ()
     if task.segment < 0:
         return ((run, place_of(plan, task.value, pins_of(plan)).segment, -1),)
     segment = plan.segments[task.segment]

@@ -28,6 +28,8 @@ SESSIONS: list[tuple[str, list[Any], type[Exception]]] = [
     ("seed", ["a", None, 1.5, True], TypeError),
     ("timeout", ["a", True, [1]], TypeError),
     ("timeout", [-1, 0, NAN], ValueError),
+    ("recovery_time", ["a", True, [1]], TypeError),
+    ("recovery_time", [-1, NAN], ValueError),
     ("blas_threads", ["a", 1.5, None, True], TypeError),
     ("blas_threads", [0, -1, HUGE], ValueError),
     ("costs", [7, b"x"], TypeError),
@@ -75,6 +77,8 @@ def test_options_for_ray_are_checked_before_ray_is_looked_for(options: Any) -> N
     [
         {"workers": np.int64(2), "memory": 10**6, "seed": -1, "timeout": np.float64(5.0)},
         {"memory": [None, 10**6], "workers": 2, "seed": HUGE, "timeout": float("inf"), "strict": np.True_},
+        {"recovery_time": None},
+        {"recovery_time": 0, "timeout": None},
         {"timeout": HUGE, "worker_options": {"num_cpus": 0, "resources": {"fpga": 0.5}}},
     ],
 )

@@ -23,8 +23,8 @@ CODE_CACHE_SIZE: Final = 4096
 
 
 class ObjectId(NamedTuple):
-    """The name of an object: the export `number` of a segment of a run or, with segment -1, the pinned value `number`
-    of that run, which `Executor.fetch` made an object."""
+    """The name of an object: the export `number` of a segment of a run; with segment -1, the pinned value `number` of
+    that run, which `Executor.fetch` made an object; with segment -2, a copy of it by `Executor.copy`."""
 
     run: int
     segment: int
@@ -34,6 +34,11 @@ class ObjectId(NamedTuple):
 def value_object(run: int, value: int) -> ObjectId:
     """Return the id of the object that holds only a pinned value."""
     return ObjectId(run, -1, value)
+
+
+def copy_object(run: int, value: int) -> ObjectId:
+    """Return the id of a copy of a pinned value."""
+    return ObjectId(run, -2, value)
 
 
 class SegmentId(NamedTuple):
@@ -93,6 +98,16 @@ class WorksWithdrawn:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyReady:
+    """Report: a `copy` ended. The object exists and has `size` bytes or, with `ok` False, was not made."""
+
+    run: int
+    value: int
+    ok: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerGone:
     """Report: a worker died. Its other work is not reported any more."""
 
@@ -100,7 +115,7 @@ class WorkerGone:
     reason: str
 
 
-Report: TypeAlias = SegmentReturned | ValueReady | WorksWithdrawn | WorkerGone
+Report: TypeAlias = SegmentReturned | ValueReady | CopyReady | WorksWithdrawn | WorkerGone
 
 
 class Executor(ABC):
@@ -156,6 +171,15 @@ class Executor(ABC):
         calls may name it at once. Does not block. Answered by one `ValueReady`, unless the worker dies.
 
         With `requested`, the client reads it: its arrays on devices come with it. Else they stay where they are."""
+
+    def copy(self, worker: int, run: int, value: int) -> None:
+        """Make an object of a value that is pinned already, under `copy_object(run, value)`, once the worker has
+        nothing else to do. Does not block. Answered by one `CopyReady`, unless the worker dies.
+
+        Raises:
+            WorkerLost: the worker died, which is reported.
+        """
+        raise NotImplementedError("workers of this executor are never lost alone: nothing is copied")
 
     @abstractmethod
     def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:

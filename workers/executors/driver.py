@@ -9,6 +9,7 @@ time waits at the executor, the others wait for that thread."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -19,6 +20,8 @@ from typing import Any, Final, cast
 from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
 from raygrad.proto.ir.program import Pinned, Record
 from raygrad.scheduler.machine.commands import (
+    CopyValue,
+    DropCopy,
     DropExport,
     DropValue,
     ExportValue,
@@ -42,6 +45,7 @@ from raygrad.scheduler.machine.events import (
     SegmentsWithdrawn,
     Status,
     TimePassed,
+    ValueCopied,
     ValueDropped,
     ValueExported,
     ValueRequested,
@@ -53,10 +57,10 @@ from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import InStore, OnWorker
 from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.scheduler.planning.planner import Planned, Planner
-from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_rest
 
 from ..values.packed_values import POISON
 from .base import (
+    CopyReady,
     Executor,
     ObjectId,
     Report,
@@ -66,6 +70,7 @@ from .base import (
     Work,
     WorkerGone,
     WorksWithdrawn,
+    copy_object,
     failed_record,
     value_object,
 )
@@ -133,7 +138,7 @@ class Driver:
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
             self._runs[submission.run] = RunState(planned, externals)
-            sources = tuple([None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in externals])
+            sources = self._runs[submission.run].sources()
             self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
             self._flush_unpins()
             if self.planner.due is not None:  # while the workers run
@@ -312,6 +317,8 @@ class Driver:
                     self._dispatch(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case WorksWithdrawn(works):
                     self._withdrawn(works)
+                case CopyReady(run, value, ok, size):
+                    self._dispatch(ValueCopied(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
                     self._running.pop(worker, None)
@@ -345,7 +352,8 @@ class Driver:
                 status=cast("Status", record.status),
                 export_bytes=tuple([size for size, _ in record.exports]),
                 opened=opened,
-                seconds=record.timing.steps,
+                node_seconds=record.timing.steps,
+                seconds=record.seconds,
             )
         )
 
@@ -367,6 +375,9 @@ class Driver:
                     failed = self._start(command)
                     if failed is not None:
                         not_started.append(failed)
+                case CopyValue(worker=worker, run=run, value=value):
+                    with contextlib.suppress(WorkerLost):  # which is reported next
+                        self.executor.copy(worker, run, value)
                 case ExportValue(worker=worker, run=run, value=value):
                     known = self._runs.get(run)
                     requested = known is not None and value in known.requested
@@ -376,6 +387,8 @@ class Driver:
                 case DropValue(run=run, value=value):
                     self._ready.discard(value_object(run, value))
                     self.executor.drop(value_object(run, value))
+                case DropCopy(run=run, value=value):
+                    self.executor.drop(copy_object(run, value))
                 case Unpin(worker=worker, values=values):
                     self._unpins.setdefault(worker, []).extend(values)
                 case ReviewPlan():
@@ -459,10 +472,7 @@ class Driver:
     # ---- plans that are revised --------------------------------------------------------------------------------------
 
     def _review(self, command: ReviewPlan) -> PlanReviewed:
-        run, planner = self._runs[command.run], self.planner
-        residency = [residency_of(external) for external in run.externals]
-        costs, cluster = planner.latest_costs, planner.cluster
-        worth = is_worth_replanning(run.planned, command.progress, residency, costs, cluster, command.gain)
+        worth = self._runs[command.run].is_worth_replanning(self.planner, command.progress, command.gain)
         return PlanReviewed(at=self._clock(), run=command.run, worth=worth)
 
     def _withdraw(self, command: WithdrawSegments) -> None:
@@ -489,30 +499,16 @@ class Driver:
 
     def _plan_rest(self, command: PlanRest) -> RestPlanned:
         """Plan again what of a run has not begun; tell the listener if the plan has changed."""
-        number, planner, at = command.run, self.planner, self._clock()
+        number, at = command.run, self._clock()
         run = self._runs[number]
-        residency = [residency_of(external) for external in run.externals]
-        found = plan_rest(run.planned, command.progress, residency, planner.latest_costs, planner.cluster)
-        if found is None:
+        new = run.plan_rest(self.planner, command.progress)
+        if not new:
             return RestPlanned(at=at, run=number, plan=None)
-        first = len(run.planned.plan.segments)
-        run.continue_with(found)
         for other in self._runs.values():
-            if any(isinstance(one, LocatedExternal) and one.run == number for one in other.externals):
-                other.externals = tuple([self._relocated(one, number) for one in other.externals])
-        revision = PlanRevision(at, command.progress.rest, len(found.plan.segments) - first)
-        self._reports.append(partial(self._listener.replanned, number, found.plan, revision))
-        sources = tuple([None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in run.externals])
-        return RestPlanned(at=at, run=number, plan=found.plan, sources=sources)
-
-    def _relocated(
-        self, external: SuppliedExternal | LocatedExternal, number: int
-    ) -> SuppliedExternal | LocatedExternal:
-        """Return an external input by where it is now, if run `number` makes it."""
-        if isinstance(external, SuppliedExternal) or external.run != number:
-            return external
-        place = self._runs[number].planned.plan.kept.get(external.value)
-        return external if place is None else external._replace(place=place)
+            other.relocate(number, run.planned.plan.kept)
+        plan, revision = run.planned.plan, PlanRevision(at, command.progress.rest, new)
+        self._reports.append(partial(self._listener.replanned, number, plan, revision))
+        return RestPlanned(at=at, run=number, plan=plan, sources=run.sources())
 
     # ---- where values are -------------------------------------------------------------------------------------------
 

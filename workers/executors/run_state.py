@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from raygrad.proto.ir.program import Record
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import OnWorker, Plan, ValueLocation
-from raygrad.scheduler.model.progress import PlanRevision
-from raygrad.scheduler.planning.planner import Planned
+from raygrad.scheduler.model.progress import PlanRevision, RunProgress
+from raygrad.scheduler.planning.planner import Planned, Planner
+from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_rest
 
-from .calls import LocatedExternal, SuppliedExternal
+from .calls import LocatedExternal, SuppliedExternal, residency_of
 
 
 class LostWorker(NamedTuple):
@@ -72,15 +73,43 @@ class RunState:
         self.failure: Record | None = None
         self.finished = False
 
-    def continue_with(self, planned: Planned) -> None:
-        """Go on with a plan that continues that of the run."""
-        self.planned = planned
-        self.places.update((value, place) for value, place in planned.plan.kept.items() if value in self.places)
+    def sources(self) -> tuple[tuple[int, int] | None, ...]:
+        """Return, per external input, the (run, value) that it is; None for one that the client supplies."""
+        return tuple([None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in self.externals])
+
+    def is_worth_replanning(self, planner: Planner, progress: RunProgress, gain: float) -> bool:
+        """Return whether the rest of the run, planned again, would end earlier by more than `gain` seconds."""
+        costs, residency = planner.latest_costs, [residency_of(one) for one in self.externals]
+        return is_worth_replanning(self.planned, progress, residency, costs, planner.cluster, gain)
+
+    def plan_rest(self, planner: Planner, progress: RunProgress) -> int:
+        """Plan the rest of the run again, and go on with that plan; return the number of new segments, 0 if the plan is
+        kept."""
+        costs, residency = planner.latest_costs, [residency_of(one) for one in self.externals]
+        found = plan_rest(self.planned, progress, residency, costs, planner.cluster)
+        if found is None:
+            return 0
+        new = len(found.plan.segments) - len(self.planned.plan.segments)
+        self.planned = found
+        self.places.update((value, place) for value, place in found.plan.kept.items() if value in self.places)
         self.pins = {
             value: OnWorker(segment.worker, index)
-            for index, segment in enumerate(planned.plan.segments)
+            for index, segment in enumerate(found.plan.segments)
             for value in segment.pins
         }
+        return new
+
+    def relocate(self, run: int, kept: Mapping[int, ValueLocation]) -> None:
+        """Take in where values of another run, which is planned again, will be."""
+        if any(isinstance(one, LocatedExternal) and one.run == run for one in self.externals):
+            self.externals = tuple(
+                [
+                    one._replace(place=kept.get(one.value, one.place))
+                    if isinstance(one, LocatedExternal) and one.run == run
+                    else one
+                    for one in self.externals
+                ]
+            )
 
     def producer_of(self, value: int) -> int:
         """Return the segment that pins a value; the last one for what an open-ended node makes."""

@@ -20,6 +20,10 @@ FIRST_RANK = (-1, 0.0)
 """The rank of what goes before all runs: programs that calls wait for, values that other workers or the client read."""
 
 
+LAST_RANK = (1 << 62, 0.0)
+"""The rank of what goes after all runs: copies that nobody waits for."""
+
+
 class _Ticket(NamedTuple):
     """A waiting call."""
 

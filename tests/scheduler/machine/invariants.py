@@ -70,10 +70,11 @@ def _flight(machine: Machine) -> Iterator[str]:
 def _bytes(state: State) -> Iterator[str]:
     exports = [export for run in state.runs.values() for export in run.exports.values()]
     objects = sum(value.size for run in state.runs.values() for value in run.values.values())
-    total = sum(export.size for export in exports) + objects
+    copies = sum(copy.size for run in state.runs.values() for copy in run.copies.values())
+    total = sum(export.size for export in exports) + objects + copies
     if total != state.exported_bytes:
         yield f"{total} bytes are exported, and {state.exported_bytes} are counted"
-    saved = sum(export.size for export in exports if export.saved)
+    saved = sum(export.size for export in exports if export.saved) + copies
     if saved != state.saved_bytes:
         yield f"{saved} bytes are saved, and {state.saved_bytes} are counted"
     if state.saved_bytes > state.peak_saved_bytes or state.exported_bytes > state.peak_exported_bytes:
@@ -100,6 +101,12 @@ def _run(state: State, run: LiveRun) -> Iterator[str]:
     over = not run.unfinished and (run.failed or run.finished)
     if over and not run.values and not run.exports:
         yield f"{name} is over and not forgotten"
+    if (over or run.failed) and run.copies:
+        yield f"{name} is over and has copies of what it saved"
+    ended = [one for one in run.segments if one.state.final and one.dispatched]
+    dropped = {value for one in ended for value in one.given.drops}
+    if dropped & run.copies.keys():
+        yield f"{name} has copies of values that nobody reads any more"
     if not run.unfinished and not run.failed and not run.finished and not run.waits_for:
         yield f"{name} is over and nobody was told"
     for source in run.waits_for:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.machine.commands import (
     Command,
+    CopyValue,
+    DropCopy,
     DropExport,
     DropValue,
     ExportValue,
@@ -24,6 +27,7 @@ from raygrad.scheduler.machine.events import (
     Event,
     RunAbandoned,
     SegmentFinished,
+    ValueCopied,
     ValueDropped,
     ValueExported,
     ValueRequested,
@@ -45,17 +49,18 @@ OPENED = 1000
 class World:
     """Workers, store and client as the machine's commands find them. Answers come when the test says so."""
 
-    def __init__(self, window: int) -> None:
-        self.machine = Machine(window=window)
+    def __init__(self, window: int, recovery_time: float) -> None:
+        self.machine = Machine(window=window, recovery_time=recovery_time)
         self.plans: dict[int, Plan] = {}
         self.sources: dict[int, list[tuple[int, int] | None]] = {}
         self.held: set[tuple[int, int]] = set()  # what the client holds
-        self.open: list[RunSegment | ExportValue] = []  # commanded, not answered
+        self.open: list[RunSegment | ExportValue | CopyValue] = []  # commanded, not answered
         self.pins: set[tuple[int, int, int]] = set()  # (worker, run, value)
         self.poisoned: set[tuple[int, int]] = set()  # segments that did not make what they should
         self.ended: set[tuple[int, int]] = set()
         self.store: set[tuple[int, ...]] = set()  # (run, segment, export), or (run, value) of an exported value
         self.promised: set[tuple[int, int]] = set()  # (run, value) whose export was commanded and not dropped
+        self.copies: set[tuple[int, int]] = set()  # (run, value) whose copy was commanded and not dropped
         self.lost: set[int] = set()
         self.over: dict[int, Command] = {}
 
@@ -81,6 +86,13 @@ class World:
                 assert (command.run, command.value) not in self.promised
                 self.promised.add((command.run, command.value))
                 self.open.append(command)
+            case CopyValue():
+                assert command.worker not in self.lost
+                assert (command.run, command.value) not in self.copies
+                self.copies.add((command.run, command.value))
+                self.open.append(command)
+            case DropCopy():
+                self.copies.remove((command.run, command.value))
             case DropExport():
                 self.store.remove((command.run, command.segment, command.export))
             case DropValue():
@@ -97,8 +109,10 @@ class World:
                 assert command.worker in self.lost
                 assert (command.run, command.value) in self.held
 
-    def needs(self, command: RunSegment | ExportValue) -> set[tuple[int, int]]:
+    def needs(self, command: RunSegment | ExportValue | CopyValue) -> set[tuple[int, int]]:
         """The segments that have to end before the work of a command can start."""
+        if isinstance(command, CopyValue):
+            return set()
         if isinstance(command, ExportValue):
             return {(command.run, self.maker(command.run, command.value))}
         segment = self.plans[command.run].segments[command.segment]
@@ -113,13 +127,17 @@ class World:
         place = self.plans[run].kept.get(value)
         return len(self.plans[run].segments) - 1 if place is None else place.segment
 
-    def ready(self) -> list[RunSegment | ExportValue]:
+    def ready(self) -> list[RunSegment | ExportValue | CopyValue]:
         return [command for command in self.open if self.needs(command) <= self.ended]
 
-    def answer(self, command: RunSegment | ExportValue, status: str) -> None:
+    def answer(self, command: RunSegment | ExportValue | CopyValue, status: str) -> None:
         """Do the work of a command and tell the machine. All that it reads has to be there, or to be poisoned."""
         self.open.remove(command)
         poisoned = bool(self.needs(command) & self.poisoned)
+        if isinstance(command, CopyValue):
+            ok = (command.worker, command.run, command.value) in self.pins and status == "done"
+            self.tell(ValueCopied(at=0.0, run=command.run, value=command.value, ok=ok, size=3))
+            return
         if isinstance(command, ExportValue):
             if not poisoned:
                 assert (command.worker, command.run, command.value) in self.pins
@@ -155,6 +173,7 @@ class World:
                 status=status,  # pyright: ignore[reportArgumentType]
                 export_bytes=sizes,
                 opened=opened,
+                seconds=1.0,
             )
         )
 
@@ -188,6 +207,8 @@ class World:
             if isinstance(command, RunSegment):
                 self.ended.add((command.run, command.segment))
                 self.poisoned.add((command.run, command.segment))
+            elif isinstance(command, CopyValue):
+                self.copies.remove((command.run, command.value))
             else:
                 self.promised.remove((command.run, command.value))
         self.tell(WorkerDied(at=0.0, worker=worker))
@@ -216,7 +237,7 @@ def submit(world: World, data: Any, graphs: Any, run: int) -> None:
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_nothing_is_let_go_too_early_and_nothing_is_left_whatever_the_order_of_deliveries(graphs, data):
-    world = World(window=data.draw(st.sampled_from([1, 2, 16])))
+    world = World(data.draw(st.sampled_from([1, 2, 16])), data.draw(st.sampled_from([math.inf, 0.0, 2.0])))
     trouble = data.draw(st.sampled_from(["none", "none", "failures", "losses"]))
     runs = 0
     for _ in range(data.draw(st.integers(1, 25))):
@@ -259,7 +280,7 @@ def test_nothing_is_let_go_too_early_and_nothing_is_left_whatever_the_order_of_d
     state = world.machine.state
     assert state.runs == {}
     assert (state.saved_bytes, state.exported_bytes) == (0, 0)
-    assert (world.store, world.promised, world.pins) == (set(), set(), set())
+    assert (world.store, world.promised, world.pins, world.copies) == (set(), set(), set(), set())
 
 
 def test_pinned_values_are_forgotten_by_one_command_per_worker(builder):

@@ -253,6 +253,27 @@ def test_what_a_call_costs_its_worker_is_seen_where_one_follows_another(builder)
     assert measured.costs().call_seconds == pytest.approx(0.4e-3 + NEWEST_WEIGHT * (0.2e-3 - 0.4e-3), rel=1e-3)
 
 
+def test_what_storing_takes_of_a_worker_s_time_is_no_cost_of_its_next_call(builder):
+    graph = chain(builder, 0, 1, 0)
+    plan = planned(graph)
+    first = next(segment for segment in plan.segments if segment.worker == 0)
+    assert first.bytes_out > 0
+    learned: list[float] = []
+    for rate in (float("inf"), first.bytes_out / 0.2e-3):
+        measured = MeasuredCosts()
+        measured.links_were(call_seconds=0.4e-3, hop_seconds=1e-6, store_bandwidth=rate)
+        for _ in range(2):
+            calls = [
+                called(0, began=1.0, steps=0.1, sent=0.9),
+                called(1, began=0.95, steps=0.01, sent=0.9),
+                called(2, began=1.1 + 0.2e-3, steps=0.1, sent=0.9),
+            ]
+            measured.take(graph, plan, calls, CLUSTER, "", alone=False)
+        learned.append(measured.costs().call_seconds)
+    assert learned[1] < learned[0] == pytest.approx(0.4e-3 + NEWEST_WEIGHT * (0.2e-3 - 0.4e-3), rel=1e-3)
+    assert learned[1] == pytest.approx(0.4e-3 + NEWEST_WEIGHT * (0.0 - 0.4e-3), rel=1e-3)
+
+
 def test_of_a_host_with_another_clock_only_nodes_are_learned(builder):
     graph = chain(builder, 0, 1)
     plan = planned(graph)

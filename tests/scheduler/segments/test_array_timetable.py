@@ -19,6 +19,7 @@ from ..blocks import block_arrays
 
 COSTS = (
     Costs(),
+    Costs(store_bandwidth=1e4),
     Costs(call_seconds=1e-5, hop_seconds=5e-5, send_seconds=1e-3, submit_seconds=1e-4, return_seconds=2e-3),
     Costs(
         follow_seconds=1e-3, give_bandwidth=1e8, links={("a", "b"): LinkCost(0.5, 32.0), ("b", "z"): LinkCost(0.1, 1.0)}

@@ -8,6 +8,7 @@ from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import make_plan
 from raygrad.scheduler.segments.timetable import predict_seconds, segment_loads
+from raygrad.scheduler.simulation.simulate import simulate
 
 COSTS = Costs(op_bandwidth=1e30)
 
@@ -66,6 +67,22 @@ def test_a_segment_starts_when_what_it_reads_has_come(builder):
     assert seconds_of(across(builder), FREE) == pytest.approx(2.0)
     costs = Costs(call_seconds=0.25, hop_seconds=0.5, bandwidth=64.0, op_seconds=1.0, op_bandwidth=1e30)
     assert seconds_of(across(builder), costs) == pytest.approx(2.0 + 2 * 0.25 + 0.5 + 32 / 64)
+
+
+def test_a_worker_stores_what_it_exports_before_its_next_segment(builder):
+    build = builder()
+    a = build.op("sin", 0, pin=0)
+    build.op("sin", a, pin=1)
+    build.op("cos", a, pin=0)
+    costs = replace(FREE, store_bandwidth=16.0)
+    assert seconds_of(build.graph(), FREE) == pytest.approx(2.0)
+    graph = build.graph()
+    plan = make_plan(graph, (-1,), costs, Cluster.of(2), 0, b"")
+    sizes = [segment.bytes_out for segment in plan.plan.segments if segment.worker == 0]
+    assert sizes == [32, 0]
+    assert seconds_of(graph, costs) == pytest.approx(1.0 + 32 / 16 + 1.0)
+    shown = simulate(plan, Cluster.of(2), costs)
+    assert shown.makespan == pytest.approx(plan.plan.predicted_seconds)
 
 
 def test_calls_are_sent_one_by_one_and_the_record_comes_back(builder):

@@ -54,15 +54,36 @@ def test_what_only_the_same_worker_reads_later_is_pinned_until_its_last_reader(b
     assert made[3].after == (0, 2)  # it drops what segment 2 reads: actors run out of order (H13)
 
 
-def test_a_context_that_a_later_segment_of_the_same_worker_reads_goes_to_the_store(builder):
+def test_a_context_that_only_the_same_worker_reads_later_stays_there(builder):
     build = builder()
     context, y = build.function("f", 0)
     z = build.op("sin", y)
     build.function_vjp("f", context, z, 0, y)
     made = crossing(build.graph(), [(0, [0]), (1, [1]), (0, [2])]).segments
     exports = {(export.values, export.readers, export.saved) for export in made[0].exports}
-    assert exports == {((context,), (2,), True), ((y,), (1, 2), True)}
-    assert made[2].unpins == ()
+    assert exports == {((y,), (1, 2), True)}
+    assert (made[0].pins, made[0].saved_pins) == ((context,), (context,))
+    assert made[2].unpins == ((context, True),)
+    assert made[2].after == (0,)
+
+
+def test_a_context_is_stored_if_its_vjp_runs_on_another_worker(builder):
+    build = builder()
+    context, y = build.function("f", 0)
+    build.function_vjp("f", context, y, 0)
+    made = crossing(build.graph(), [(0, [0]), (1, [1])]).segments
+    exports = {export.values: (export.readers, export.saved) for export in made[0].exports}
+    assert exports[context,] == ((1,), True)
+    assert made[0].pins == made[0].saved_pins == ()
+
+
+def test_a_residual_stays_and_is_saved_but_what_else_is_pinned_is_not_saved(builder):
+    build = builder()
+    residual = build.op("sin", 0)
+    cotangent = build.op("cos", 0)
+    build.op_vjp("sin", [residual], cotangent)
+    first = crossing(build.graph(), [(0, [0, 1]), (0, [2])]).segments[0]
+    assert (first.exports, first.pins, first.saved_pins) == ((), (residual, cotangent), (residual,))
 
 
 def test_a_context_that_must_stay_is_pinned_where_it_was_made(builder):
@@ -72,19 +93,19 @@ def test_a_context_that_must_stay_is_pinned_where_it_was_made(builder):
     z = build.op("sin", y)
     build.function_vjp("f", context, z, 0, y)
     made = crossing(build.graph(), [(0, [0]), (1, [1]), (0, [2])]).segments
-    assert made[0].pins == (context,)
+    assert (made[0].pins, made[0].saved_pins) == ((context,), ())
     assert made[2].unpins == ((context, True),)
 
 
-def test_on_a_cluster_where_what_is_saved_stays_only_what_other_workers_read_is_exported(builder):
+def test_on_a_cluster_where_what_is_saved_stays_no_residual_is_to_be_copied(builder):
     build = builder()
     residual = build.op("sin", 0)
     cotangent = build.op("cos", 0)
     build.op_vjp("sin", [residual], cotangent)
     blocks = [(0, [0, 1]), (0, [2])]
-    assert crossing(build.graph(), blocks).segments[0].pins == (cotangent,)
+    assert crossing(build.graph(), blocks).segments[0].saved_pins == (residual,)
     stays = crossing(build.graph(), blocks, saved_stays=True).segments[0]
-    assert (stays.pins, stays.exports) == ((residual, cotangent), ())
+    assert (stays.pins, stays.saved_pins, stays.exports) == ((residual, cotangent), (), ())
 
 
 def test_a_cotangent_is_not_saved_but_a_residual_is(builder):
@@ -173,10 +194,11 @@ def test_what_is_saved_or_kept_in_the_store_stays_on_a_worker_with_a_limit(build
     build.keep_on_worker(gradient)
     blocks = [(0, [0]), (0, [1])]
     first, _ = crossing(build.graph(), blocks).segments
-    assert {value for export in first.exports for value in export.values} == {context, out}
+    assert [export.values for export in first.exports] == [(out,)]
+    assert first.saved_pins == (context,)
     made = crossing(build.graph(), blocks, limited=[0])
     first, second = made.segments
-    assert first.exports == ()
+    assert first.exports == first.saved_pins == ()
     assert first.pins == (context, out)
     assert second.unpins == ((context, True), (out, False))
     assert made.kept[out] == OnWorker(0, 0)

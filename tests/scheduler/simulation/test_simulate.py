@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +41,8 @@ def chain(builder, workers, hops):
 def several(draw, graphs, builder):
     """One to three planned graphs on one cluster; later ones read kept values of earlier ones."""
     workers = draw(st.integers(1, 4))
-    costs = draw(st.sampled_from([COSTS, Costs(call_seconds=0.0), Costs(hop_seconds=0.0, bandwidth=1e4)]))
+    slow = Costs(hop_seconds=0.0, bandwidth=1e4, store_bandwidth=1e5)
+    costs = draw(st.sampled_from([COSTS, Costs(call_seconds=0.0), slow]))
     made = []
     for _ in range(draw(st.integers(1, 3))):
         graph = draw(graphs(pins=workers))
@@ -79,6 +81,7 @@ def test_any_runs_with_any_failures_end_with_every_invariant_held_and_the_same_e
         "in_order": data.draw(st.booleans()),
         "window": data.draw(st.sampled_from([1, 2, 16])),
         "dispatch_seconds": data.draw(st.sampled_from([0.0, 1e-4])),
+        "recovery_time": data.draw(st.sampled_from([math.inf, 0.0, 5e-4])),
     }
     made = simulate(submissions, cluster, costs, watch=check_invariants, **options)
     assert made == simulate(submissions, cluster, costs, **options)
@@ -93,16 +96,17 @@ def test_any_runs_with_any_failures_end_with_every_invariant_held_and_the_same_e
 @given(data=st.data())
 def test_a_run_without_failures_ends_when_its_plan_says(graphs, data):
     graph = data.draw(graphs(pins=3))
-    costs = data.draw(st.sampled_from([COSTS, Costs(call_seconds=0.0), Costs(hop_seconds=0.0, bandwidth=1e4)]))
+    some = (COSTS, Costs(call_seconds=0.0), Costs(hop_seconds=0.0, bandwidth=1e4), Costs(store_bandwidth=1e5))
+    costs = data.draw(st.sampled_from(some))
     residency = tuple(data.draw(st.integers(-1, 2)) for _ in graph.externals)
     made = planned(graph, 3, costs, residency)
     sizes = tuple([costs.value_bytes(graph.specs[spec]) for spec in graph.externals])
     one = VirtualSubmission(planned=made, residency=residency, external_bytes=sizes)
     shown = simulate(one, Cluster.of(3), costs, window=100)
     assert shown.makespan == pytest.approx(made.plan.predicted_seconds, rel=1e-9)
-    assert sum(shown.busy) == pytest.approx(
-        sum(segment.predicted_seconds + costs.call_seconds for segment in made.plan.segments)
-    )
+    work = sum(segment.predicted_seconds + costs.call_seconds for segment in made.plan.segments)
+    storing = sum(segment.bytes_out for segment in made.plan.segments) / costs.store_bandwidth
+    assert work * (1 - 1e-9) <= sum(shown.busy) <= (work + storing) * (1 + 1e-9)
 
 
 def test_a_faster_worker_and_a_slower_link_are_felt(builder):
@@ -276,3 +280,19 @@ def test_a_thousand_workers_are_commanded(builder):
     shown = simulate(made, Cluster.of(workers), costs)
     assert shown.makespan == pytest.approx(made.plan.predicted_seconds)
     assert shown.utilisation > 0.7
+
+
+def test_h18_what_is_saved_is_copied_while_its_worker_waits(builder):
+    build = builder()
+    context, y = build.function("f", 0, pin=0)
+    z = build.op("exp", y, pin=1)
+    build.function_vjp("f", context, z, 0)
+    costs = Costs(context_bytes=1000)
+    plan = make_plan(build.graph(), (-1,), costs, Cluster.of(2), 0, b"")
+    without, with_copies = (
+        simulate(plan, Cluster.of(2), costs, in_order=False, recovery_time=seconds, watch=check_invariants)
+        for seconds in (math.inf, 0.0)
+    )
+    assert (without.peak_saved, with_copies.peak_saved) == ((1000, 0), (2000, 0))
+    assert with_copies.saved[0][-1][1] == 0
+    assert with_copies.makespan == without.makespan

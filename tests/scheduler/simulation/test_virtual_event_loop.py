@@ -79,4 +79,4 @@ def test_bytes_saved_are_counted_from_the_segment_that_makes_them_to_the_end_of_
     first, _, last = made.segments
     assert made.saved[0] == ((0.0, 0), (first.finish, 1000), (last.finish, 0))
     assert made.peak_saved == (1000, 0)
-    assert made.peak_stored == (1032, 32)
+    assert made.peak_stored == (1032, 32)  # the context pinned, the output stored

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.process.call_sequencer import FIRST_RANK, CallSequencer
+from raygrad.workers.process.call_sequencer import FIRST_RANK, LAST_RANK, CallSequencer
 
 
 class Calls:
@@ -80,6 +80,18 @@ def test_of_calls_that_can_start_the_highest_priority_of_the_earliest_run_has_th
     for thread in calls.threads:
         thread.join(10)
     assert calls.had == [5, 3, 4, 2, 6, 1]
+
+
+def test_what_comes_last_runs_when_no_other_call_can_start(calls: Calls):
+    calls.turns.acquire(0)
+    calls.start(-1, rank=LAST_RANK)
+    for number, after in ((3, (2,)), (2, ()), (5, (4,))):
+        calls.start(number, after)
+    calls.turns.release(0)
+    for thread in calls.threads[:3]:
+        thread.join(10)
+    assert calls.had == [2, 3, -1], "it does not wait for what waits itself"
+    calls.turns.end(4)
 
 
 def test_one_call_has_the_turn_at_a_time(calls: Calls):

@@ -24,7 +24,7 @@ from raygrad.scheduler.model.numerics_class import Numerics
 from ...code.shipping import Shipment
 from ...code.warning_capture import WarningCollector
 from ...process.blas_threads import limit_blas
-from ...process.call_sequencer import UNSEQUENCED, CallSequencer
+from ...process.call_sequencer import FIRST_RANK, LAST_RANK, UNSEQUENCED, CallSequencer
 from ...process.garbage_collection import freeze_loaded_modules
 from ...process.gpu_assignment import serve_gpus
 from ...process.host import WorkerHost
@@ -85,6 +85,17 @@ class WorkerActor:
     def pass_on(self, size: int, *_waited_for: Any) -> Any:
         """Return `size` bytes once its arguments are here; `links` measures calls and links with it."""
         return self._sequenced(lambda: np.zeros(size, np.uint8) if size else b"")
+
+    def compute(self, seconds: float) -> None:
+        """Work for so many CPU seconds; `links` measures with it what delays a call."""
+
+        def computed() -> None:
+            numbers = np.ones(8192)
+            end = time.thread_time() + seconds
+            while time.thread_time() < end:
+                np.sin(numbers)
+
+        self._sequenced(computed)
 
     def load(self, number: int, programs: Mapping[bytes, Frame | bytes], code: Mapping[str, Shipment]) -> None:
         """Store programs and their user code. Each program is decoded when a call names it: a later one delays no call,
@@ -166,26 +177,42 @@ class WorkerActor:
         """Return a `FetchReply` and, as an object, a pinned value; with `requested`, including its arrays on
         devices."""
 
-        def fetched() -> tuple[FetchReply, Any]:
-            try:
-                found = self._host.fetch(run, value)
-            except KeyError:  # the segment that was to pin it failed
-                found = POISON
-            if found is POISON:
-                return (False, 0, ()), POISON
-            with noting() as left:
-                packed = self._host.pack([found], requested)
-            return (True, packed.nbytes if isinstance(packed, Packed) else 0, tuple(left)), packed
+        return self._sequenced(lambda: self._fetched(run, value, requested))
 
-        return self._sequenced(fetched)
+    def copy(self, run: int, value: int) -> tuple[FetchReply, Any]:
+        """As `fetch`, when nothing else waits for its turn. A copy of its own: Ray stores it while the next call runs,
+        which may write to what a context holds."""
+
+        def copied() -> tuple[FetchReply, Any]:
+            reply, packed = self._fetched(run, value, requested=False)
+            if isinstance(packed, Packed):
+                packed = Packed(
+                    packed.header, tuple([np.array(b) if isinstance(b, np.ndarray) else b for b in packed.buffers])
+                )
+            return reply, packed
+
+        return self._sequenced(copied, rank=LAST_RANK)
+
+    def _fetched(self, run: int, value: int, requested: bool) -> tuple[FetchReply, Any]:
+        try:
+            found = self._host.fetch(run, value)
+        except KeyError:  # the segment that was to pin it failed, or its last reader has run
+            found = POISON
+        if found is POISON:
+            return (False, 0, ()), POISON
+        with noting() as left:
+            packed = self._host.pack([found], requested)
+        return (True, packed.nbytes if isinstance(packed, Packed) else 0, tuple(left)), packed
 
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Release pinned values."""
         self._sequenced(lambda: self._host.unpin(values))
 
-    def _sequenced(self, function: Callable[[], T], number: int = UNSEQUENCED) -> T:
-        """Call a function on the worker's thread, before all calls that have not begun."""
-        self._sequencer.acquire(number)
+    def _sequenced(
+        self, function: Callable[[], T], number: int = UNSEQUENCED, rank: tuple[int, float] = FIRST_RANK
+    ) -> T:
+        """Call a function on the worker's thread, in the order of the sequencer."""
+        self._sequencer.acquire(number, rank=rank)
         return self._call(function, number)
 
     def _call(self, function: Callable[[], T], number: int) -> T:

@@ -172,6 +172,11 @@ class Channel:
         about, reference = self._method("fetch", 2).remote(run, value, requested, *waits)
         return about, reference
 
+    def copy(self, run: int, value: int) -> tuple[Any, Any]:
+        """Request a copy of a pinned value for when the worker is idle; return as `fetch`."""
+        about, reference = self._method("copy", 2).remote(run, value)
+        return about, reference
+
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Have the worker release pinned values."""
         self.flush()

@@ -27,6 +27,7 @@ from ...process.gpu_assignment import logical_gpus, resource_requests
 from ...values.packed_values import unpack_all
 from ...values.wire import compact, decode_answer, encode_call
 from ..base import (
+    CopyReady,
     Executor,
     ObjectId,
     Report,
@@ -36,6 +37,7 @@ from ..base import (
     Work,
     WorkerGone,
     WorksWithdrawn,
+    copy_object,
     failed_record,
     offered_resources,
     value_object,
@@ -82,8 +84,8 @@ class _PendingReply(NamedTuple):
     worker: int
     number: int
     """The number of the message, or -1."""
-    what: list[Work] | _Fetched | WithdrawalPart | LoadRequest
-    """The request: calls to run, a value to fetch, works to withdraw, or programs to load."""
+    what: list[Work] | _Fetched | ObjectId | WithdrawalPart | LoadRequest
+    """The request: calls to run, a value to fetch, the object of a copy, works to withdraw, or programs to load."""
 
 
 class RayExecutor(Executor):
@@ -227,6 +229,13 @@ class RayExecutor(Executor):
         if not part.withdrawal.unanswered:
             self._reports.append(WorksWithdrawn(tuple(part.withdrawal.works)))
 
+    def copy(self, worker: int, run: int, value: int) -> None:
+        with self._lock:
+            about, reference = self._channel(worker).copy(run, value)
+            name = copy_object(run, value)
+            self._pending[about] = _PendingReply(worker, -1, name)
+            self._objects[name] = reference
+
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         with self._lock:
             if not self._closed and not self._workers[worker].lost:
@@ -344,6 +353,10 @@ class RayExecutor(Executor):
                     if record.status == "done":
                         channel.record_duration(work, record.seconds)
                     self._reports.append(SegmentReturned(record, spent))
+            elif isinstance(what, ObjectId):
+                ok, size, _ = answer
+                self._sizes[what] = size
+                self._reports.append(CopyReady(what.run, what.number, ok, size))
             elif isinstance(what, _Fetched):
                 ok, size, left = answer
                 self._sizes[value_object(*what)] = size
@@ -372,6 +385,8 @@ class RayExecutor(Executor):
                 self._reports.append(SegmentReturned(record))
         elif isinstance(what, WithdrawalPart):
             self._withdrawn(index, what, ())
+        elif isinstance(what, ObjectId):
+            self._reports.append(CopyReady(what.run, what.number, False, 0))
         elif isinstance(what, _Fetched):
             self._reports.append(ValueReady(*what, False, 0, str(as_execution_error(error))))
         # a load that failed: the calls that wait for it fail with the same error

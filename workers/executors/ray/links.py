@@ -1,7 +1,8 @@
 """Benchmark of Ray calls and of links between workers: latency and bandwidth, measured at startup.
 
-The planner's cost model starts from its figures. A few calls of `WorkerActor.pass_on` take a tenth of a second in all.
-The shortest of several times counts, since other load only adds. Hosts are measured pairwise, by one worker each."""
+The planner's cost model starts from its figures. A few calls of `WorkerActor.pass_on` take two tenths of a second in
+all. The shortest of several times counts, since other load only adds. Hosts are measured pairwise, by one worker each;
+what storing objects costs, by all workers of one host at once, which contend for its cores and memory."""
 
 from __future__ import annotations
 
@@ -21,6 +22,12 @@ CHAIN_LENGTH: Final = 6
 
 LARGE_BYTES: Final = 4 << 20
 """Bytes of the transfer that measures bandwidth, which goes through the object store."""
+
+COMPUTE_SECONDS: Final = 0.003
+"""CPU seconds of the call that follows a large object, which storing it may delay."""
+
+MAX_STORING: Final = 64
+"""Workers that store objects at once."""
 
 MAX_PAIRS: Final = 6
 """Pairs of hosts that are measured; the others get the median."""
@@ -65,6 +72,9 @@ class _Probe:
         for actor, host in zip(actors, hosts, strict=True):
             if actor is not one_of[host] and (host, host) not in links:
                 links[host, host] = self.link(one_of[host], actor, round_trip)
+        store_bandwidth = self.store_bandwidth(actors, hosts)
+        if store_bandwidth is not None:
+            figures["store_bandwidth"] = store_bandwidth
         if links:
             figures["links"] = links
             figures["hop_seconds"] = median(link.hop_seconds for link in links.values())
@@ -101,6 +111,26 @@ class _Probe:
         hop = max(small - round_trip, 1e-5) / (CHAIN_LENGTH - 1)
         large = self.best(lambda: (self.moved(source, target), 0.0))[0]
         return LinkCost(hop, LARGE_BYTES / max(large - round_trip - hop, 1e-5))
+
+    def store_bandwidth(self, actors: Sequence[Any], hosts: Sequence[str]) -> float | None:
+        """Measure, on the host with the most workers, by how much large objects delay the call that follows them while
+        all workers there make some; return None if they do not."""
+        most = max(hosts, key=hosts.count)
+        mine = [actor for actor, host in zip(actors, hosts, strict=True) if host == most][:MAX_STORING]
+        small = self.best(lambda: (self.stored(mine, 0), 0.0))[0]
+        large = self.best(lambda: (self.stored(mine, LARGE_BYTES), 0.0))[0]
+        return LARGE_BYTES / (large - small) if large > small else None
+
+    def stored(self, actors: Sequence[Any], size: int) -> float:
+        """Return the seconds in which workers make an object each, and then compute."""
+        start = time.perf_counter()
+        made: list[Any] = []
+        computed: list[Any] = []
+        for actor in actors:
+            made.append(actor.pass_on.remote(size))
+            computed.append(actor.compute.remote(COMPUTE_SECONDS))
+        self.ray.get(computed, timeout=DEADLINE)
+        return time.perf_counter() - start
 
     def moved(self, source: Any, target: Any) -> float:
         """Return the seconds of making a large object on one worker and reading it on another."""

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -85,9 +86,9 @@ class Session:
             "2GiB per worker", one of these or None per worker, or a dict from workers to them. What does not fit is
             run in another order, spilled to disk or made again, or refused. None sets no limit.
         gpu_memory: the same of what they may take on each GPU that a worker serves, in the same words.
-        saved: where what forward saves for backward is kept, if it outlives the segment that makes it: in the object
-            "store", on its "worker", or nowhere ("recompute": forwards of user Functions run again before their
-            backwards). A Function may say otherwise of its own context, by its `saved_policy`.
+        saved: where what forward saves for backward is kept, if it outlives its submission: in the object "store", on
+            its "worker", or nowhere ("recompute": forwards of user Functions run again before their backwards). A
+            Function may say otherwise of its own context, by its `saved_policy`. See also `recovery_time`.
         deterministic: refuse workers whose libraries may give different bits (CPU models, BLAS or NumPy builds, GPU
             models differ): where a plan runs a node would show in its last digits. False only warns.
         strict: in this process, send everything through the codec and user code by value, as a cluster would.
@@ -95,6 +96,11 @@ class Session:
         seed: the planner's seed; that of random draws is `rg.manual_seed`'s, as without a session.
         timeout: seconds that a wait may take; None waits as long as the workers live. In process, what runs on the
             thread that waits is not interrupted.
+        recovery_time: seconds of work on one submission that may be lost with a Ray worker. What forward saves stays on
+            its worker while backward of the same submission reads it there; once the worker has worked for longer than
+            this, what is still to be read is copied to the object store, when the worker has nothing else to do. None
+            copies nothing. Nor is anything copied that is saved on its "worker", that a worker with a `memory` limit
+            saves, or in this process, where no worker is lost alone.
         blas_threads: BLAS threads per worker; bits are promised for equal numbers (H12).
         costs: a file that `session.costs.save` wrote: plans go by it until this session's own runs tell more.
         options: `worker_options`, which say what each worker offers (num_cpus, memory, resources); and, passed to Ray
@@ -122,6 +128,7 @@ class Session:
         sync: bool = False,
         seed: int = 0,
         timeout: float | None = None,
+        recovery_time: float | None = 10.0,
         blas_threads: int = 1,
         costs: str | os.PathLike[str] | None = None,
         **options: Any,
@@ -132,6 +139,7 @@ class Session:
         strict, sync = flag("Session(strict=...)", strict), flag("Session(sync=...)", sync)
         seed = whole("Session(seed=...)", seed)
         timeout = seconds("Session(timeout=...)", timeout)
+        recovery_time = seconds("Session(recovery_time=...)", recovery_time, zero=True)
         blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
         costs = None if costs is None else path_of("Session(costs=...)", costs)
         self.address = address
@@ -162,7 +170,9 @@ class Session:
         self._log = log = RecordLog(stores_residuals=saved != WORKER)
         self._failures = failures = Failures(log, held, runs, executor.name_of)
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
-        self._driver = driver = Driver(executor, planner, Machine(), self._listener)
+        may_lose = executor.reports_unasked  # else no worker is lost alone, and copies would protect nothing
+        machine = Machine(recovery_time=recovery_time if may_lose and recovery_time is not None else inf)
+        self._driver = driver = Driver(executor, planner, machine, self._listener)
         several = len(executor.cluster.workers) > 1
         unlocked = log.unlocked if several and workers is not None and address == "local" else None
         self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import sys
 import threading
 import warnings
@@ -23,7 +24,7 @@ from raygrad.workers.code.shipping import ship
 from raygrad.workers.executors.ray import actor as module
 from raygrad.workers.executors.ray.actor import WorkerActor
 from raygrad.workers.process.blas_threads import release_blas
-from raygrad.workers.values.packed_values import POISON
+from raygrad.workers.values.packed_values import POISON, WITHDRAWN
 from raygrad.workers.values.wire import Order, compact, decode_answer, encode_call, encode_order, encode_program
 
 
@@ -207,3 +208,33 @@ def test_the_repository_is_taken_off_the_path_of_a_worker(monkeypatch: Any, tmp_
     monkeypatch.setattr(sys, "path", ["/elsewhere", str(tmp_path), "/last"])
     module._remove_repository_from_path()
     assert sys.path == ["/elsewhere", "/last"]
+
+
+def test_of_the_calls_of_a_message_those_that_are_withdrawn_do_not_run(actor: Any, graphs: Any):
+    g = graphs()
+    g.keep(g.mul(0, 0))
+    actor.load(0, {b"key": encode_program(program_of(g))}, {})
+    assert actor.withdraw([(1, (0, 2), False)]) == (1,)
+    calls = [call(np.full(4, float(n)), run=n) for n in range(3)]
+    records = decode_answer(actor.run(*order(*calls, number=1)))
+    assert [None if record is None else record.run for record in records] == [None, 1, None]
+    assert actor.withdraw([(1, (1,), False)]) == ()
+
+
+def test_what_reads_what_was_withdrawn_is_withdrawn_too_and_said_when_asked(actor: Any, graphs: Any):
+    g = graphs(2)
+    g.keep(g.mul(0, 1), in_store=True)
+    actor.load(0, {b"key": compact(encode_program(program_of(g)))}, {})
+    assert actor.withdraw([(1, (0,), True)]) == (1,)
+    reads = call(Item(0, 0), np.full(4, 2.0))
+    nothing, made = actor.run(*order(reads, number=1, exports=1), pack_values([np.arange(4.0)]))
+    assert (nothing, made) == (None, WITHDRAWN)
+    nothing, made = actor.run(*order(reads, number=2, exports=1), made)
+    assert (nothing, made) == (None, WITHDRAWN)
+    assert actor.withdraw([(2, (0,), True)]) == (2,)
+    answer, _ = actor.run(*order(reads, number=3, after=(1, 2), exports=1), pack_values([np.arange(4.0)]))
+    assert decode_answer(answer)[0].status == "done"
+
+
+def test_placeholders_of_what_was_withdrawn_are_the_same_in_every_process():
+    assert pickle.loads(pickle.dumps(WITHDRAWN)) is WITHDRAWN

@@ -6,6 +6,7 @@ from raygrad.workers.executors.ray import links
 from raygrad.workers.executors.ray.links import LARGE_BYTES, measure_links
 
 SEND, ONE_WAY, HOP, RATE = 0.1, 1.0, 2.0, 1 << 22
+STORE_RATE = 1 << 21
 
 
 class Clock:
@@ -24,6 +25,7 @@ class Actor:
     def __init__(self, clock):
         self.clock = clock
         self.pass_on = self
+        self.compute = Compute(self)
         self.free = 0.0
 
     def remote(self, size, *waits):
@@ -31,8 +33,21 @@ class Actor:
         ready = [self.clock.now + ONE_WAY, self.free]
         for one in waits:
             ready.append(one.at + (HOP if one.actor is not self else HOP / 4) + one.size / RATE)
-        self.free = max(ready)
+        self.free, self.size = max(ready), size
         return Answer(self.free, self, size)
+
+
+class Compute:
+    """Waits for what its actor has made before to be stored."""
+
+    def __init__(self, actor):
+        self.actor = actor
+
+    def remote(self, seconds):
+        actor = self.actor
+        actor.clock.now += SEND
+        actor.free = max(actor.clock.now + ONE_WAY, actor.free) + seconds + actor.size / STORE_RATE
+        return Answer(actor.free, actor, 0)
 
 
 class Timeout(Exception):
@@ -70,7 +85,13 @@ def test_calls_and_links_are_told_apart(clock):
     assert figures["hop_seconds"] == pytest.approx(HOP, rel=0.1)
     assert set(figures["links"]) == {("a", "b"), ("b", "a"), ("a", "a"), ("b", "b")}
     assert figures["links"]["a", "b"].bandwidth == pytest.approx(RATE, rel=0.3)
+    assert figures["store_bandwidth"] == pytest.approx(STORE_RATE)
     assert LARGE_BYTES > 1 << 20
+
+
+def test_where_storing_delays_no_call_it_costs_nothing(clock, monkeypatch):
+    monkeypatch.setattr(Compute, "remote", lambda self, seconds: Answer(clock.now, self.actor, 0))
+    assert "store_bandwidth" not in measure_links(Ray(clock), [Actor(clock)], ["a"])
 
 
 def test_one_worker_has_no_links(clock):

@@ -1,0 +1,91 @@
+"""Recovery copies: copies of pinned saved values in the object store, which bound the work that a worker's death costs.
+
+Within a run, saved values that only later segments of the same worker read stay pinned there (`Segment.saved_pins`).
+Once a worker has worked on a run for more than `recovery_time` seconds since its values of that run were last due to be
+copied, those that later segments still read are due. A worker copies one after the other, and only while it has nothing
+else to do. A copy is dropped with its value: when the last reader is final, or the run fails.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+
+from .commands import CopyValue, DropCopy
+from .events import ValueCopied
+from .liveness import Liveness
+from .state import ExposedWork, LiveRun, LiveSegment, ObjectState, RecoveryCopy, State
+
+
+class RecoveryCopies:
+    """Decides which pinned saved values of one machine's state are copied, and when. `Liveness` drops copies.
+
+    Args:
+        state: of the machine.
+        liveness: collects the commands.
+        recovery_time: seconds of a worker's work on one run for which nothing is copied; infinity for never.
+    """
+
+    def __init__(self, state: State, liveness: Liveness, recovery_time: float) -> None:
+        self._state = state
+        self._liveness = liveness
+        self._recovery_time = recovery_time
+        self._due: dict[int, deque[tuple[int, int]]] = {}
+        """Per worker, (run, value) of copies to be made; those that are no longer needed are passed over."""
+        self._packing: dict[tuple[int, int], int] = {}
+        """(run, value) of each copy that was commanded and not answered, with its worker: at most one per worker."""
+
+    def segment_done(self, run: LiveRun, segment: LiveSegment, seconds: float) -> None:
+        """Enter that a worker has spent `seconds` on a segment, which is done; before `segment_final`."""
+        if self._recovery_time == inf or run.failed:
+            return
+        worker = segment.given.worker
+        exposed = run.exposed.get(worker)
+        if exposed is None:
+            exposed = run.exposed[worker] = ExposedWork()
+        exposed.seconds += seconds
+        exposed.values.update(dict.fromkeys(segment.given.saved_pins))
+        for value in segment.given.drops:  # of which `Liveness` drops the copies
+            exposed.values.pop(value, None)
+        if exposed.seconds > self._recovery_time and exposed.values:
+            due = self._due.setdefault(worker, deque())
+            for value in exposed.values:
+                run.copies[value] = RecoveryCopy()
+                due.append((run.run, value))
+            run.exposed[worker] = ExposedWork()
+            self._next(worker)
+
+    def worker_lost(self, worker: int) -> None:
+        """Enter that a worker died: it makes no more copies."""
+        self._due.pop(worker, None)
+        for name in [name for name, packing in self._packing.items() if packing == worker]:
+            del self._packing[name]
+
+    def answered(self, event: ValueCopied) -> None:
+        """Enter that a copy was made, or could not be; command the next one."""
+        worker = self._packing.pop((event.run, event.value), None)
+        run = self._state.runs.get(event.run)
+        copy = run.copies.get(event.value) if run is not None else None
+        if copy is not None and event.ok:
+            copy.object, copy.size = ObjectState.LIVE, event.size
+            self._state.account(event.size, saved=True)
+        else:  # not needed any more, or it cannot be packed: then the value is on its worker alone
+            if run is not None:
+                run.copies.pop(event.value, None)
+            self._liveness.commands.append(DropCopy(run=event.run, value=event.value))
+        if worker is not None:
+            self._next(worker)
+
+    def _next(self, worker: int) -> None:
+        """Command the next copy that is due on a worker, unless it makes one."""
+        due = self._due[worker]
+        if worker in self._packing.values():
+            return
+        while due:
+            number, value = due.popleft()
+            run = self._state.runs.get(number)
+            if run is not None and value in run.copies:
+                run.copies[value].object = ObjectState.REQUESTED
+                self._packing[number, value] = worker
+                self._liveness.commands.append(CopyValue(worker=worker, run=number, value=value))
+                return
