@@ -110,12 +110,10 @@ def rounds(planner, graph, loop, residency, told):
 
 
 def test_rounds_settle_where_nothing_is_carried(builder):
-    """What a round makes where that ends first is carried back in each of the next ones, if nobody tells of these."""
+    """What a round makes is read in the next one where it was made, at last."""
     graph, loop, residency = scattered(builder)
     costs = Costs(function_seconds=0.005)
     seen, misses, plan = rounds(Planner(CLUSTER, measured=MeasuredCosts(costs)), graph, loop, residency, told=True)
-    left_alone, *_ = rounds(Planner(CLUSTER, measured=MeasuredCosts(costs)), graph, loop, residency, told=False)
-    assert left_alone[-1] > 0
     assert seen[-1] == 0
     assert misses[-1] == misses[-6]
     assert plan is not None
