@@ -29,7 +29,7 @@ from ..model.arrays import dag_of_reads, graph_reads
 from ..model.costs import Costs
 from ..model.dag import Platform
 from ..model.plan import Cluster
-from ..model.priced_graph import PricedGraph, node_edges
+from ..model.priced_graph import NodeEdges, PricedGraph, node_edges
 from ..segments.block_cuts import Block, split_blocks
 from ..segments.segmenter import segment_graph
 from .branches import place_branches
@@ -94,43 +94,77 @@ def place(
         only = (0,) * count
         made = segment_graph(priced, None, only, residency, costs)
         return Placement(only, made.blocks, made.seconds)
-    best: Placement | None = None
+    choice = _Choice(priced, node_edges(priced), residency, costs)
     work = sum(priced.seconds)
     single = _single_worker(priced, constraints, residency, workers, seed)
     if single >= 0:
         node_worker = (single,) * count
         made = segment_graph(priced, None, node_worker, residency, costs)
-        best = Placement(node_worker, made.blocks, made.seconds)
+        choice.best = Placement(node_worker, made.blocks, made.seconds)
         if work * (workers - 1) / workers <= costs.hop_seconds:
-            return best  # even a perfect division would not pay for a transfer
-    links = node_edges(priced)
-    problem = None if constraints.all_forced() else problem_of_graph(priced, constraints, residency, workers)
-    if problem is None:
-        node_worker = tuple([constraints.forced[root] for root in constraints.group])
-        made = segment_graph(priced, links, node_worker, residency, costs)
-        return Placement(node_worker, made.blocks, made.seconds)
+            return choice.best  # even a perfect division would not pay for a transfer
+    if constraints.all_forced():
+        return choice.timed(_Candidate(tuple([constraints.forced[root] for root in constraints.group])))
+    problem = problem_of_graph(priced, constraints, residency, workers)
     bound = max(max(problem.upward_rank(0.0)), work / workers)
-    enough, shares = NEARLY_BOUND * bound + costs.call_seconds, False
-    if best is not None and best.seconds <= enough:
-        return best
-    hopeless = False
-    for one in _candidate_placements(problem, count, bound, seed, priced.graph.open_ended):
-        if (best is not None and one.node_worker == best.node_worker) or (one.shares and hopeless):
-            continue
-        if one.sequences:
-            blocks = blocks_of_sequences(links, one.sequences, one.node_worker)
-            made = split_blocks(priced, links, blocks, one.node_worker, residency, costs)
-        else:
-            made = segment_graph(priced, links, one.node_worker, residency, costs)
-        hopeless = one.shares and made.seconds > HOPELESS * bound
-        gain = (MIN_GAIN_OF_SHARES if one.shares else MIN_GAIN) if shares else 0.0
-        more = 0.0 if best is None or not shares else CLIENT_SHARE * (len(made.blocks) - len(best.blocks))
-        if best is None or made.seconds + more * costs.call_seconds < (1.0 - gain) * best.seconds:
-            best, shares = Placement(one.node_worker, made.blocks, made.seconds), one.shares
-        if best.seconds <= enough + costs.hop_seconds + costs.call_seconds:
+    enough = NEARLY_BOUND * bound + costs.call_seconds
+    if choice.best is not None and choice.best.seconds <= enough:
+        return choice.best
+    enough += costs.hop_seconds + costs.call_seconds
+    for candidate in _candidate_placements(problem, count, bound, seed):
+        if choice.consider(candidate, bound).seconds <= enough:
             break
-    assert best is not None
-    return best
+    assert choice.best is not None
+    if constraints.loose is not None and choice.best.seconds > enough:
+        moved = _moved_vjps(priced, constraints, constraints.loose, choice.best, workers)
+        if moved is not None:
+            choice.preferred = True
+            choice.consider(moved, bound)
+    return choice.best
+
+
+class _Choice:
+    """The best placement so far, in a comparison of candidates by the time of their segments."""
+
+    def __init__(self, priced: PricedGraph, links: NodeEdges, residency: Sequence[int], costs: Costs) -> None:
+        self.priced = priced
+        self.links = links
+        self.residency = residency
+        self.costs = costs
+        self.best: Placement | None = None
+        self.preferred = False
+        """The best one is only left for a gain of MIN_GAIN."""
+        self.hopeless = False
+        """Shares of branches are far from good."""
+
+    def timed(self, candidate: _Candidate) -> Placement:
+        """Return a candidate in segments."""
+        node_worker, sequences = candidate.node_worker, candidate.sequences
+        if sequences:
+            if self.priced.graph.open_ended:  # its last node ends the last block
+                last = len(node_worker) - 1
+                sequences = [[node for node in some if node != last] for some in sequences]
+            blocks = blocks_of_sequences(self.links, sequences, node_worker)
+            made = split_blocks(self.priced, self.links, blocks, node_worker, self.residency, self.costs)
+        else:
+            made = segment_graph(self.priced, self.links, node_worker, self.residency, self.costs)
+        return Placement(node_worker, made.blocks, made.seconds)
+
+    def consider(self, candidate: _Candidate, bound: float) -> Placement:
+        """Return the best placement, now that there is another candidate."""
+        best = self.best
+        if best is not None and (candidate.node_worker == best.node_worker or (candidate.shares and self.hopeless)):
+            return best
+        made = self.timed(candidate)
+        self.hopeless = candidate.shares and made.seconds > HOPELESS * bound
+        least = made.seconds
+        if best is not None and self.preferred:
+            least += CLIENT_SHARE * self.costs.call_seconds * (len(made.blocks) - len(best.blocks))
+            least /= 1.0 - (MIN_GAIN_OF_SHARES if candidate.shares else MIN_GAIN)
+        if best is not None and least >= best.seconds:
+            return best
+        self.best, self.preferred = made, candidate.shares
+        return made
 
 
 # ---- what is tried -------------------------------------------------------------------------------------------------
@@ -162,9 +196,7 @@ class _Candidate(NamedTuple):
     """Per worker, its nodes in the order of the schedule that was found; empty if there is none."""
 
 
-def _candidate_placements(
-    problem: PlacementProblem, count: int, bound: float, seed: int, open_ended: bool
-) -> Iterator[_Candidate]:
+def _candidate_placements(problem: PlacementProblem, count: int, bound: float, seed: int) -> Iterator[_Candidate]:
     """Return candidate placements of the last `count` nodes of the problem on several workers: shares of branches, then
     schedules of the search, best first by their makespans. Each is made when it is asked for."""
     held = len(problem) - count
@@ -183,11 +215,36 @@ def _candidate_placements(
     if deep not in found:
         found.append(deep)
     for one in found:
-        node_worker = one.listed.worker[held:]
-        sequences = _sequences(problem, one, held)
-        if open_ended:  # its last node ends the last block
-            sequences = [[node for node in some if node != count - 1] for some in sequences]
-        yield _Candidate(tuple(node_worker), sequences=sequences)
+        yield _Candidate(tuple(one.listed.worker[held:]), sequences=_sequences(problem, one, held))
+
+
+def _moved_vjps(
+    priced: PricedGraph, constraints: Constraints, loose: Constraints, best: Placement, workers: int
+) -> _Candidate | None:
+    """Return a placement in which some vjps are moved from the worker of their context to the one with least work, as
+    long as that makes their workers more equal; None if it does for none."""
+    work: dict[int, float] = {}  # per group that is tied to another only by a context
+    load = [0.0] * workers
+    for index, seconds in enumerate(priced.seconds):
+        load[best.node_worker[index]] += seconds
+        root = loose.group[index]
+        if constraints.group[root] != root and root not in loose.forced and root not in loose.allowed:
+            work[root] = work.get(root, 0.0) + seconds
+    home = {root: best.node_worker[root] for root in work}
+    moved = False
+    while work:
+        most, least = max(range(len(load)), key=load.__getitem__), min(range(len(load)), key=load.__getitem__)
+        gains = {root: min(one, load[most] - load[least] - one) for root, one in work.items() if home[root] == most}
+        root = max(gains, key=gains.__getitem__, default=-1)
+        if root < 0 or gains[root] <= MIN_GAIN * load[most]:
+            break
+        one = work.pop(root)
+        home[root], moved = least, True
+        load[most] -= one
+        load[least] += one
+    if not moved:
+        return None
+    return _Candidate(tuple([home.get(loose.group[index], one) for index, one in enumerate(best.node_worker)]))
 
 
 def _sequences(problem: PlacementProblem, found: FoundSchedule, held: int) -> list[list[int]]:

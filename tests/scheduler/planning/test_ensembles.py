@@ -14,7 +14,7 @@ from raygrad.scheduler.simulation.simulate import simulate
 
 from ..ensembles import STYLES, Ensemble, ensemble
 
-SEGMENTS_PER_WORKER = 13
+SEGMENTS_PER_WORKER = 16
 
 
 def planned(given: Ensemble, workers: int, seed: int = 0):
@@ -89,7 +89,7 @@ def test_one_function_more_takes_its_share_of_a_worker():
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_ensembles_take_no_longer_than_by_hand(data):
     workers = data.draw(st.integers(2, 6))
@@ -104,7 +104,8 @@ def test_ensembles_take_no_longer_than_by_hand(data):
         chained=data.draw(st.integers(1, 3)),
         costs=Costs(follow_seconds=data.draw(st.sampled_from([0.0, 0.3e-3]))),
     )
-    check_against_hand(given, workers, contiguous(count, workers), small=kept <= 1_000_000)
+    small = kept <= 1_000_000
+    check_against_hand(given, workers, contiguous(count, workers), 1.02 if small else 1.03, small=small)
 
 
 @pytest.mark.parametrize("style", ["stack", "fold", "list"])

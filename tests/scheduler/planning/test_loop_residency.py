@@ -85,16 +85,16 @@ def test_ties_keep_what_was_asked_for(data):
 
 def scattered(builder):
     """Parameters with two moments each, all of them anywhere. Returns the graph, its loop and the residency."""
-    build = builder(externals=9, size=4096)
+    build = builder(externals=12, size=4096)
     loop = []
-    for parameter in (0, 3, 6):
+    for parameter in (0, 3, 6, 9):
         context, value = build.function("f", parameter)
         gradient = build.function_vjp("f", context, value, parameter)
         moments = [build.op("add", parameter + 1 + index, gradient) for index in range(2)]
         after = build.op("step", parameter, *moments)
         build.keep_on_worker(*moments, after)
         loop += [(parameter, after), *[(parameter + 1 + index, moment) for index, moment in enumerate(moments)]]
-    return build.graph(), loop, (0, 1, 0, 1, 1, 0, 0, 0, 0)
+    return build.graph(), loop, (0, 1, 0, 1, 1, 0, 0, 0, 0, 1, 0, 1)
 
 
 def rounds(planner, graph, loop, residency, told):
