@@ -100,6 +100,7 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
     needs = [] if everywhere else class_devices(priced)
     able = {need: (frozenset(able_workers(cluster, need)), " and ".join(sorted(need))) for need in needs}
     preferred: list[tuple[int, int]] = []
+    move = not cluster.has_limits
     hinted = [index for index, node in enumerate(nodes) if node.near >= 0 or node.pin >= 0] if everywhere else ()
     for index in hinted if everywhere else range(len(nodes)):
         node, root, home = nodes[index], index, -1
@@ -107,7 +108,7 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
             maker = priced.maker[node.near]
             if maker >= index:
                 raise plan_error((index, node), f" is to run near value {node.near}, which is made later")
-            if maker >= 0 and not cluster.has_limits and _context_moves(priced, node):
+            if maker >= 0 and move and _context_moves(priced, node):
                 preferred.append((index, maker))
             elif maker >= 0:
                 root = group[index] = group[maker]

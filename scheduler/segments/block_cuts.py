@@ -87,6 +87,31 @@ def input_arrivals(
     return last_arrival
 
 
+class HeldWork:
+    """How much work segments may hold, by what other workers have left.
+
+    Args:
+        load: per worker, all of its work.
+        cut_seconds: what a cut costs.
+    """
+
+    def __init__(self, load: list[float], cut_seconds: float) -> None:
+        self.load = load
+        self.done = [0.0] * len(load)
+        """Per worker, the work in its closed segments."""
+        self._whole = sum(load)
+        self._movable = max(MOVABLE_SECONDS, MOVABLE_SHARE * max(load, default=0.0))
+        self._worth = WORTH_CUTS * cut_seconds
+
+    def limits(self, worker: int) -> tuple[float, float]:
+        """Return the work that a worker's next segment holds if it ends between independent nodes, and at most."""
+        others = len(self.load) - 1
+        if not others:
+            return float("inf"), float("inf")
+        left = max((self._whole - self.load[worker]) / others - self.done[worker], 0.0)
+        return max(self._movable, min(left, max(LEFT_SHARE * left, self._worth))), self._movable + left
+
+
 class _BlockCutter:
     """One call of `split_blocks`. A piece is a part of a block between two cuts."""
 
@@ -112,15 +137,13 @@ class _BlockCutter:
         self.free = [0.0] * workers  # per worker, the end of its last piece
         self.waited: list[dict[int, int]] = [{} for _ in range(workers)]
         """Per worker, the last piece of each other worker that it has waited for."""
-        self.load = [0.0] * workers
-        self.done = [0.0] * workers
-        self.whole = self.movable = 0.0
+        load = [0.0] * workers
+        for worker, nodes in blocks:
+            load[worker] += sum([priced.seconds[index] for index in nodes])
+        self.held = HeldWork(load, costs.call_seconds + costs.follow_seconds)
 
     def run(self, links: NodeEdges | None) -> Segmentation:
         seconds = self.priced.seconds
-        for worker, nodes in self.blocks:
-            self.load[worker] += sum([seconds[index] for index in nodes])
-        self.whole, self.movable = sum(self.load), max(MOVABLE_SECONDS, MOVABLE_SHARE * max(self.load, default=0.0))
         unlocks = None if links is None else _unlocked_seconds(self.blocks, links, self.node_worker, seconds)
         for block in self.blocks:
             ends = set[int]() if unlocks is None else _leave_early(block, unlocks, seconds, self.costs)
@@ -133,7 +156,7 @@ class _BlockCutter:
         seconds, call, heavy = self.priced.seconds, self.costs.call_seconds, self.heavy
         waited, chains = self.waited[worker], self.chain
         begin, start, work = 0, self.free[worker], 0.0
-        share, most = self._limits(worker)
+        share, most = self.held.limits(worker)
         for position, index in enumerate(nodes):
             took = seconds[index]
             arrival, late, chain = self._inputs(index, worker)
@@ -148,7 +171,7 @@ class _BlockCutter:
             ):
                 start = self._close(worker, nodes[begin:position], start, work)
                 begin, work, chain = position, 0.0, 0.0
-                share, most = self._limits(worker)
+                share, most = self.held.limits(worker)
             for other, piece in late:
                 if piece > waited.get(other, -1):
                     waited[other] = piece
@@ -184,15 +207,6 @@ class _BlockCutter:
                 arrival = came
         return arrival, late, chain
 
-    def _limits(self, worker: int) -> tuple[float, float]:
-        """Return the work that the next piece of a worker holds if it ends between independent nodes, and at most."""
-        others = len(self.load) - 1
-        if not others:
-            return float("inf"), float("inf")
-        left = max((self.whole - self.load[worker]) / others - self.done[worker], 0.0)
-        worth = WORTH_CUTS * (self.costs.call_seconds + self.costs.follow_seconds)
-        return max(self.movable, min(left, max(LEFT_SHARE * left, worth))), self.movable + left
-
     def _close(self, worker: int, nodes: list[int], start: float, work: float) -> float:
         """Enter a piece, and return its predicted end."""
         end = start + self.costs.call_seconds + work
@@ -201,7 +215,7 @@ class _BlockCutter:
             self.ended[index] = end
         self.pieces.append(Block(worker, nodes))
         self.free[worker] = end
-        self.done[worker] += work
+        self.held.done[worker] += work
         return end
 
 
