@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..model.costs import Costs
 from ..model.priced_graph import NodeEdges, PricedGraph
 from .block_cuts import HEAVY_CALLS, Block, Segmentation, split_blocks
+
+PRELUDE_SHARE: Final = 0.02
+"""The share of a worker's work that a prelude may take: other workers have enough to do until it has ended."""
 
 
 def segment_graph(
@@ -54,7 +57,10 @@ class _BlockMaker:
         """Per node, whether it reads what the prelude of another worker makes."""
         self.blocks: list[Block] = []
         self.ready: list[list[tuple[int, int, int]]] = [[] for _ in range(max(node_worker) + 1)]
-        self.arrival = costs.hop_seconds + HEAVY_CALLS * costs.call_seconds
+        self.arrival = max(
+            costs.hop_seconds + HEAVY_CALLS * costs.call_seconds,
+            PRELUDE_SHARE * sum(self.seconds) / len(self.ready),
+        )
         """Work of a worker before it turns to what it awaits from preludes: they have ended then."""
         ways = _longest_ways(self.seconds, links, node_worker)
         heavy = HEAVY_CALLS * costs.call_seconds
