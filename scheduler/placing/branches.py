@@ -45,6 +45,10 @@ def place_branches(problem: PlacementProblem, seed: int = 0) -> Iterator[list[in
     second placement one worker has all nodes that read from branches of several workers: it gathers what a fold would
     hand from worker to worker. In the third shares are no longer contiguous, but as equal as they can be.
     """
+    fixed, group = problem.fixed, problem.group
+    whole = sum(problem.seconds)
+    if sum([took for node, took in enumerate(problem.seconds) if fixed[group[node]] >= 0]) > MIN_DIVIDED * whole:
+        return  # others have decided
     branches = _Branches(problem)
     if any(len(level) > 1 for level in branches.levels):
         yield _BranchPlacer(problem, branches, seed).run()

@@ -100,7 +100,7 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
     needs = [] if everywhere else class_devices(priced)
     able = {need: (frozenset(able_workers(cluster, need)), " and ".join(sorted(need))) for need in needs}
     preferred: list[tuple[int, int]] = []
-    move = not cluster.has_limits
+    move = len(workers) > 1 and not cluster.has_limits
     hinted = [index for index, node in enumerate(nodes) if node.near >= 0 or node.pin >= 0] if everywhere else ()
     for index in hinted if everywhere else range(len(nodes)):
         node, root, home = nodes[index], index, -1

@@ -94,15 +94,17 @@ def place(
         only = (0,) * count
         made = segment_graph(priced, None, only, residency, costs)
         return Placement(only, made.blocks, made.seconds)
-    choice = _Choice(priced, node_edges(priced), residency, costs)
+    alone: Placement | None = None
     work = sum(priced.seconds)
     single = _single_worker(priced, constraints, residency, workers, seed)
     if single >= 0:
         node_worker = (single,) * count
         made = segment_graph(priced, None, node_worker, residency, costs)
-        choice.best = Placement(node_worker, made.blocks, made.seconds)
+        alone = Placement(node_worker, made.blocks, made.seconds)
         if work * (workers - 1) / workers <= costs.hop_seconds:
-            return choice.best  # even a perfect division would not pay for a transfer
+            return alone  # even a perfect division would not pay for a transfer
+    choice = _Choice(priced, node_edges(priced), residency, costs)
+    choice.best = alone
     if constraints.all_forced():
         return choice.timed(_Candidate(tuple([constraints.forced[root] for root in constraints.group])))
     problem = problem_of_graph(priced, constraints, residency, workers)

@@ -35,7 +35,10 @@ def segment_graph(
     if not nodes:
         return Segmentation([], 0.0)
     if links is None or all(worker == node_worker[0] for worker in node_worker):
-        blocks = [Block(node_worker[0], list(range(len(nodes))))]
+        worker = node_worker[0]
+        blocks = [Block(worker, list(range(len(nodes))))]
+        if all(home in (-1, worker) for home in residency):  # nothing is waited for
+            return Segmentation(blocks, max(costs.call_seconds + sum(priced.seconds), costs.client_seconds))
         return split_blocks(priced, None, blocks, node_worker, residency, costs)
     blocks = _BlockMaker(priced, links, node_worker, costs).run()
     return split_blocks(priced, links, blocks, node_worker, residency, costs)
@@ -153,14 +156,21 @@ class _LongestWays(NamedTuple):
 def _longest_ways(seconds: Sequence[float], links: NodeEdges, node_worker: Sequence[int]) -> _LongestWays:
     head = [0.0] * len(seconds)
     for index, before in enumerate(links.before):
-        head[index] = max([head[source] for source in before], default=0.0) + seconds[index]
+        longest = 0.0
+        for source in before:
+            if head[source] > longest:
+                longest = head[source]
+        head[index] = longest + seconds[index]
     rank, remote = [0.0] * len(seconds), [0.0] * len(seconds)
     for index in range(len(seconds) - 1, -1, -1):
         longest = away = 0.0
+        worker = node_worker[index]
         for reader in links.after[index]:
-            if rank[reader] > longest:
-                longest = rank[reader]
-            way = remote[reader] if node_worker[reader] == node_worker[index] else rank[reader]
+            way = rank[reader]
+            if way > longest:
+                longest = way
+            if node_worker[reader] == worker:
+                way = remote[reader]
             if way > away:
                 away = way
         rank[index], remote[index] = longest + seconds[index], away
