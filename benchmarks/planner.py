@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import recorded_programs
 from baselines import cpop, heft, peft
 from bounds import communicating_bound
 from families import CHAINS, FAMILIES, RATIOS, make
@@ -114,7 +115,7 @@ def results(quick: bool) -> list[Grid]:
         progress("")
         found.append(by_family(rows))
         cases += [case for row in rows for case in row]
-    return [*found, summary(cases)]
+    return [*found, summary(cases), *recorded_programs.results(quick)]
 
 
 def progress(what: str) -> None:

@@ -242,7 +242,7 @@ def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, pl
     for index, node in enumerate(priced.graph.nodes):
         if node.pin >= 0:
             reasons.append(Reason.PINNED)
-        elif node.near >= 0 and (priced.maker[node.near] >= 0 or residency[node.near] >= 0):
+        elif node.near >= 0 and _is_near(priced, residency, plan, index):
             reasons.append(Reason.NEAR)
         elif only[priced.classes.number[index]]:
             reasons.append(Reason.DEVICE)
@@ -258,6 +258,13 @@ def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, pl
 def _count_reasons(reasons: Iterable[Reason]) -> tuple[tuple[Reason, int], ...]:
     counts = Counter(reasons)
     return tuple((reason, counts[reason]) for reason in Reason if counts[reason])
+
+
+def _is_near(priced: PricedGraph, residency: Sequence[int], plan: Plan, index: int) -> bool:
+    """Tell whether a node runs where the value is that it is to be near."""
+    near = priced.graph.nodes[index].near
+    maker = priced.maker[near]
+    return residency[near] >= 0 if maker < 0 else plan.node_worker[maker] == plan.node_worker[index]
 
 
 def _choice_reason(priced: PricedGraph, residency: Sequence[int], plan: Plan, node: Node, worker: int) -> Reason:

@@ -27,7 +27,7 @@ from ..model.memory_spaces import HOST, MemorySpace, limited_spaces
 from ..model.plan import Cluster, Segment
 from ..model.plan_errors import plan_error
 from ..model.priced_graph import NodeEdges, PricedGraph, node_edges
-from ..segments.segmenter import Block, Segmentation, split_blocks
+from ..segments.block_cuts import Block, Segmentation, split_blocks
 from .list_scheduling_under_limits import LimitedListScheduler, sequences_of_order
 from .memory_ledger import MemoryUse
 from .min_memory_order import min_memory_order

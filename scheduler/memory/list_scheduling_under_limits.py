@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from ..model.priced_graph import NodeEdges, PricedGraph
-from ..segments.segmenter import input_arrivals
+from ..segments.block_cuts import input_arrivals
 from .memory_ledger import AdmissionLedger, AdmissionLedgers, MemoryUse
 
 MAX_CANDIDATES = 8

@@ -16,12 +16,13 @@ import numpy as np
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import DEVICE, Graph
-from raygrad.proto.ir.nodes import Node, moves
-from raygrad.proto.ir.specs import ArraySpec, Spec
+from raygrad.proto.ir.nodes import FunctionVjp, Node, moves
+from raygrad.proto.ir.specs import ArraySpec, Spec, is_stored
 
 from ..memory.memory_feasibility import feasible_workers
 from ..model.arrays import GraphArrays, number_pairs
 from ..model.dag import Indices
+from ..model.disjoint_sets import find_root
 from ..model.plan import Cluster
 from ..model.plan_errors import plan_error
 from ..model.priced_graph import PricedGraph
@@ -44,13 +45,39 @@ class Constraints:
     """Per group that not every worker can run, those that can; never empty."""
     needs: Sequence[frozenset[str]] = ()
     """Per class of nodes (`PricedGraph.classes`), the devices that one needs; empty if every worker serves them all."""
+    loose: Constraints | None = None
+    """The constraints without the ties of vjps to forwards whose contexts can leave their worker, if there are such
+    ties: they are a preference, and what keeping to them costs is to be compared with a transfer of the context."""
+
+    def tied(self, pairs: Iterable[tuple[int, int]]) -> Constraints:
+        """Return the constraints with each pair of nodes tied, unless they have to be on different workers."""
+        parent = {root: root for root in self.group}
+        forced, allowed = dict(self.forced), dict(self.allowed)
+        for pair in pairs:
+            one, other = sorted([find_root(parent, self.group[node]) for node in pair])
+            if one == other:
+                continue
+            homes = {forced[root] for root in (one, other) if root in forced}
+            able = [allowed[root] for root in (one, other) if root in allowed]
+            both = (able[0] & able[-1]) if able else None
+            if len(homes) > 1 or (both is not None and not (both & homes if homes else both)):
+                continue
+            parent[other] = one
+            for known in (forced, allowed):
+                known.pop(other, None)
+            if homes:
+                forced[one] = homes.pop()
+            if both is not None:
+                allowed[one] = both
+        group = [find_root(parent, root) for root in self.group]
+        return replace(self, group=group, forced=forced, allowed=allowed, loose=None)
 
     def confined(self, workers: frozenset[int]) -> Constraints:
         """Return the constraints with only these workers allowed for each group that can run on one of them."""
         allowed = dict(self.allowed)
         for root in {*self.group} - self.forced.keys():
             allowed[root] = (allowed.get(root, workers) & workers) or allowed[root]
-        return replace(self, allowed=allowed)
+        return replace(self, allowed=allowed, loose=None)
 
     def all_forced(self) -> bool:
         """Return whether every group has only one choice."""
@@ -58,7 +85,7 @@ class Constraints:
 
 
 def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Cluster) -> Constraints:
-    """Return the placement constraints of a graph.
+    """Return the placement constraints of a graph, vjps tied to their forwards as far as possible (`loose`).
 
     Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
     """
@@ -72,6 +99,8 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
     everywhere = all(worker.serves(device) for device in devices for worker in workers)
     needs = [] if everywhere else class_devices(priced)
     able = {need: (frozenset(able_workers(cluster, need)), " and ".join(sorted(need))) for need in needs}
+    preferred: list[tuple[int, int]] = []
+    move = len(workers) > 1 and not cluster.has_limits
     hinted = [index for index, node in enumerate(nodes) if node.near >= 0 or node.pin >= 0] if everywhere else ()
     for index in hinted if everywhere else range(len(nodes)):
         node, root, home = nodes[index], index, -1
@@ -79,7 +108,9 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
             maker = priced.maker[node.near]
             if maker >= index:
                 raise plan_error((index, node), f" is to run near value {node.near}, which is made later")
-            if maker >= 0:
+            if maker >= 0 and move and _context_moves(priced, node):
+                preferred.append((index, maker))
+            elif maker >= 0:
                 root = group[index] = group[maker]
             else:
                 home = residency[node.near]
@@ -115,7 +146,13 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
         both = allowed.get(group[index], can) & can
         if both and group[index] not in forced:
             allowed[group[index]] = both
-    return Constraints(group, {root: one.worker for root, one in forced.items()}, allowed, needs)
+    found = Constraints(group, {root: one.worker for root, one in forced.items()}, allowed, needs)
+    return replace(found.tied(preferred), loose=found) if preferred else found
+
+
+def _context_moves(priced: PricedGraph, node: Node) -> bool:
+    """Tell whether a node is a vjp whose context can go to another worker: as far as is known it pickles (H10)."""
+    return isinstance(node, FunctionVjp) and is_stored(priced.graph.specs[priced.spec[node.near]])
 
 
 def able_workers(cluster: Cluster, devices: Iterable[str]) -> list[int]:
@@ -201,8 +238,8 @@ def _force_worker(forced: dict[int, _ForcedWorker], root: int, wanted: _ForcedWo
         (wanted.node, graph.nodes[wanted.node]),
         f" must run on worker {wanted.worker} and on worker {before.worker}: on the one {wanted.why}, on the other ",
         *beside,
-        f"{before.why}. The backward of a Function and its hooks run on the worker of its forward: leave `rg.place` "
-        "out around them, or name the same worker",
+        f"{before.why}. The hooks of a Function, and its backward if its context cannot leave its worker, run on the "
+        "worker of its forward: leave `rg.place` out around them, or name the same worker",
     )
 
 

@@ -9,13 +9,11 @@ such a plan is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from raygrad.proto.ir.graph import Graph
 
 from ..model.costs import Costs
-from ..model.disjoint_sets import find_root
 from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph
 from ..placing.constraints import Constraints, find_constraints
@@ -71,27 +69,5 @@ def tie_loop_carried(constraints: Constraints, priced: PricedGraph, loop: LoopCa
     for index, node in enumerate(priced.graph.nodes):
         for value in node.inputs:
             reader.setdefault(value, index)
-    parent = {root: root for root in constraints.group}
-    forced, allowed = dict(constraints.forced), dict(constraints.allowed)
-
-    for external, value in loop:
-        maker, first = priced.maker[value], reader.get(external, -1)
-        if maker < 0 or first < 0:
-            continue
-        one, other = sorted((find_root(parent, constraints.group[maker]), find_root(parent, constraints.group[first])))
-        if one == other:
-            continue
-        homes = {forced[root] for root in (one, other) if root in forced}
-        able = [allowed[root] for root in (one, other) if root in allowed]
-        both = (able[0] & able[-1]) if able else None
-        if len(homes) > 1 or (both is not None and not (both & homes if homes else both)):
-            continue
-        parent[other] = one
-        for known in (forced, allowed):
-            known.pop(other, None)
-        if homes:
-            forced[one] = homes.pop()
-        if both is not None:
-            allowed[one] = both
-    group = [find_root(parent, root) for root in constraints.group]
-    return replace(constraints, group=group, forced=forced, allowed=allowed)
+    pairs = [(priced.maker[value], reader.get(external, -1)) for external, value in loop]
+    return constraints.tied([pair for pair in pairs if min(pair) >= 0])

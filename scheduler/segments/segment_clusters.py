@@ -2,19 +2,25 @@
 
 `clustered_planner` calls it after placement. Nodes come by their start; each joins the open block of its worker. A
 block is closed when a node on another worker reads from it: after the node that is read, if what follows would delay
-the reader by more than a call costs. It is also closed before a node that must wait for longer than that. No other
-worker reads from an open block, so all that a closed block reads was closed before: blocks can be submitted in the
-order in which they are closed, and no two wait for each other.
+the reader by more than a call costs. It is also closed before a node that is predicted to wait for longer than that,
+before one that reads what nothing in it waits for if it holds heavy work, and where it would hold more than other
+workers have left (`block_cuts`). No other worker reads from an open block, so all that a closed block reads was closed
+before: blocks can be submitted in the order in which they are closed, and no two wait for each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ..model.dag import Dag, Schedule
+from .block_cuts import HeldWork
+
+WORTH_LATE_CUT: Final = 50.0
+"""Work, in calls, for which a block is closed whatever the predictions say: large graphs have many transfers, and no
+more than a part in so many of the work goes to such calls."""
 
 
 class ClusterSegments(NamedTuple):
@@ -58,6 +64,12 @@ class _ClusterSegmenter:
         self.free = [0.0] * workers  # end of the last closed block
         self.arrival = [0.0] * len(dag)
         self.ended = [-1.0] * len(dag)  # per node, the end of its block; -1 while it is open
+        self.block_of = [-1] * len(dag)
+        self.waited: list[dict[int, int]] = [{} for _ in range(workers)]
+        """Per worker, the last block of each other worker that it has waited for, or that its open block waits for."""
+        self.heavy = WORTH_LATE_CUT * call_seconds
+        self.held = HeldWork(np.bincount(schedule.worker, dag.seconds, workers).tolist(), call_seconds)
+        self.limit = [self.held.limits(worker) for worker in range(workers)]
         self.blocks: list[list[int]] = []
         self.block_worker: list[int] = []
 
@@ -69,7 +81,8 @@ class _ClusterSegmenter:
             order.remove(last)
             order.append(last)
         for node in order:
-            home, arrival = worker[node], 0.0
+            home, arrival, late, begins = worker[node], 0.0, False, True
+            waited = self.waited[home]
             for edge in range(before[node], before[node + 1]):
                 one = source[edge]
                 if worker[one] != home:
@@ -77,12 +90,20 @@ class _ClusterSegmenter:
                         self._close_after(worker[one], one)
                     if ended[one] + transfer[edge] > arrival:
                         arrival = ended[one] + transfer[edge]
+                    if self.block_of[one] > waited.get(worker[one], -1):
+                        waited[worker[one]], late = self.block_of[one], True
+                elif ended[one] < 0:
+                    begins = False
             for where, moved in held.get(node, ()):
                 if where != home:
                     arrival = max(arrival, moved)
             if self.open[home]:
-                start = max(self.free[home], self.ready[home])
-                if min(arrival - start, self.work[home]) > call:
+                start, work = max(self.free[home], self.ready[home]), self.work[home]
+                if (
+                    min(arrival - start, work) > call
+                    or (late and work > self.heavy)
+                    or (work > self.heavy and work + self.seconds[node] > self.limit[home][not begins])
+                ):
                     self._close(home, len(self.open[home]))
             self.open[home].append(node)
             self.arrival[node] = arrival
@@ -115,6 +136,9 @@ class _ClusterSegmenter:
         end = self.free[worker] = start + self.call + work
         for node in taken:
             self.ended[node] = end
+            self.block_of[node] = len(self.blocks)
+        self.held.done[worker] += work
+        self.limit[worker] = self.held.limits(worker)
         self.blocks.append(taken)
         self.block_worker.append(worker)
         self.open[worker] = left

@@ -3,35 +3,25 @@
 Placement compares candidates by it. The result is one topological order of all nodes, cut into blocks of one worker
 each, so that the quotient graph is acyclic for any placement. Convex sets would not suffice: in the exchange
 `a=f(x); c=f(y); d=g(y,a); b=g(x,c)` with {a,b} and {c,d} on two workers, each pair is convex and yet no order of the
-two exists; here one of the pairs is cut. A block is cut further only where a worker would wait for longer than a call
-costs.
+two exists; here one of the pairs is cut.
 
-The order is found by Kahn's algorithm, staying on one worker for as long as it has a ready node. Among ready nodes,
-those with fewer changes of worker behind them go first, then program order.
+The order is found by Kahn's algorithm, staying on one worker for as long as it has a ready node. Among ready nodes
+those come first that depend on the earliest blocks of other workers, then those on which heavy work of other workers
+depends, then those that complete what was begun (depth first). `block_cuts` says where such a block is cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..model.costs import Costs
 from ..model.priced_graph import NodeEdges, PricedGraph
+from .block_cuts import HEAVY_CALLS, Block, Segmentation, split_blocks
 
-
-class Block(NamedTuple):
-    """A unit of nodes of one worker, in the order in which they run."""
-
-    worker: int
-    nodes: list[int]
-
-
-class Segmentation(NamedTuple):
-    """All blocks in plan order, and the predicted end of the last one."""
-
-    blocks: list[Block]
-    seconds: float
+PRELUDE_SHARE: Final = 0.02
+"""The share of a worker's work that a prelude may take: other workers have enough to do until it has ended."""
 
 
 def segment_graph(
@@ -45,160 +35,163 @@ def segment_graph(
     if not nodes:
         return Segmentation([], 0.0)
     if links is None or all(worker == node_worker[0] for worker in node_worker):
-        blocks = [Block(node_worker[0], list(range(len(nodes))))]
-        return _split_at_waits(priced, blocks, node_worker, residency, costs)
-    return split_blocks(
-        priced, links, _coarsest_blocks(links, node_worker, priced.graph.open_ended), node_worker, residency, costs
-    )
+        worker = node_worker[0]
+        blocks = [Block(worker, list(range(len(nodes))))]
+        if all(home in (-1, worker) for home in residency):  # nothing is waited for
+            return Segmentation(blocks, max(costs.call_seconds + sum(priced.seconds), costs.client_seconds))
+        return split_blocks(priced, None, blocks, node_worker, residency, costs)
+    blocks = _BlockMaker(priced, links, node_worker, costs).run()
+    return split_blocks(priced, links, blocks, node_worker, residency, costs)
 
 
-def split_blocks(
-    priced: PricedGraph,
-    links: NodeEdges,
-    blocks: Sequence[Block],
-    node_worker: Sequence[int],
-    residency: Sequence[int],
-    costs: Costs,
-) -> Segmentation:
-    """Return blocks, split where a worker would wait for longer than a call costs, and their predicted time."""
-    pieces: list[Block] = []
-    awaited = _awaited(links, node_worker)
-    for block in blocks:
-        pieces.extend(_cut_after_awaited(block, awaited, priced.seconds, costs.call_seconds))
-    return _split_at_waits(priced, pieces, node_worker, residency, costs)
+class _BlockMaker:
+    """Makes the coarsest blocks: a topological order that changes worker only when it must."""
 
+    def __init__(self, priced: PricedGraph, links: NodeEdges, node_worker: Sequence[int], costs: Costs) -> None:
+        self.links = links
+        self.node_worker = node_worker
+        self.seconds = priced.seconds
+        count = len(node_worker)
+        self.held_back = count - 1 if priced.graph.open_ended else -1  # nothing reads it: it can always go last
+        self.missing = [len(one) for one in links.before]
+        self.late = [-1] * count
+        """Per node, the last block of another worker that it depends on; -1 for none, and for blocks of preludes."""
+        self.soon = [False] * count
+        """Per node, whether it reads what the prelude of another worker makes."""
+        self.blocks: list[Block] = []
+        self.ready: list[list[tuple[int, int, int]]] = [[] for _ in range(max(node_worker) + 1)]
+        self.arrival = max(
+            costs.hop_seconds + HEAVY_CALLS * costs.call_seconds,
+            PRELUDE_SHARE * sum(self.seconds) / len(self.ready),
+        )
+        """Work of a worker before it turns to what it awaits from preludes: they have ended then."""
+        ways = _longest_ways(self.seconds, links, node_worker)
+        heavy = HEAVY_CALLS * costs.call_seconds
+        self.prelude = [
+            away > heavy and head <= self.arrival and index != self.held_back
+            for index, (head, away) in enumerate(zip(ways.head, ways.remote, strict=True))
+        ]
+        """Per node, whether it is among the first things to do: what it makes is soon there, and heavy work of another
+        worker depends on it."""
+        self.wish = _order_wishes(self.seconds, links, [away > heavy for away in ways.remote], costs.call_seconds)
 
-def _coarsest_blocks(links: NodeEdges, node_worker: Sequence[int], open_ended: bool) -> list[Block]:
-    """Return the coarsest blocks: a topological order that changes worker only when it must."""
-    count = len(node_worker)
-    missing = [len(one) for one in links.before]
-    changes = [0] * count  # changes of worker on the longest way (in changes) from any source to the node
-    ready: list[list[tuple[int, int]]] = [[] for _ in range(max(node_worker) + 1)]
-    held_back = count - 1 if open_ended else -1  # nothing reads it: it can always go last
-    for index in range(count):
-        if not missing[index] and index != held_back:
-            ready[node_worker[index]].append((0, index))
-    for heap in ready:
-        heapify(heap)
-    blocks: list[Block] = []
-    while any(ready):
-        worker = min((worker for worker, heap in enumerate(ready) if heap), key=lambda worker: ready[worker][0])
-        heap = ready[worker]
-        block: list[int] = []
-        while heap:
-            depth, index = heappop(heap)
-            block.append(index)
-            for reader in links.after[index]:
-                other = node_worker[reader]
-                reached = depth + (other != worker)
-                if reached > changes[reader]:
-                    changes[reader] = reached
-                missing[reader] -= 1
-                if not missing[reader] and reader != held_back:
-                    heappush(ready[other], (changes[reader], reader))
-        blocks.append(Block(worker, block))
-    if open_ended:
-        if blocks and blocks[-1].worker == node_worker[held_back]:
-            blocks[-1].nodes.append(held_back)
-        else:
-            blocks.append(Block(node_worker[held_back], [held_back]))
-    return blocks
-
-
-def _awaited(links: NodeEdges, node_worker: Sequence[int]) -> list[bool]:
-    """Return, per node, whether another worker reads one of its outputs."""
-    return [
-        any(node_worker[reader] != worker for reader in after)
-        for worker, after in zip(node_worker, links.after, strict=True)
-    ]
-
-
-def _cut_after_awaited(
-    block: Block, awaited: Sequence[bool], seconds: Sequence[float], call_seconds: float
-) -> list[Block]:
-    """Cut a block after nodes that another worker waits for, where what follows would delay it by more than a call.
-
-    Nodes awaited within one call's time of each other share a cut, so that cuts are at least that far apart.
-    """
-    worker, nodes = block
-    pieces: list[Block] = []
-    begin = 0
-    cut_at = -1  # the place of the next cut: after the last node that shares it; -1 while no node is awaited
-    delay = follow = 0.0  # work since the first and since the last node that shares the cut
-    for position, index in enumerate(nodes):
-        delay += seconds[index]
-        follow += seconds[index]
-        if cut_at >= 0 and (follow > call_seconds or (awaited[index] and delay > call_seconds)):
-            pieces.append(Block(worker, nodes[begin:cut_at]))
-            begin, cut_at = cut_at, -1
-        if awaited[index]:
-            if cut_at < 0:
-                delay = 0.0
-            cut_at, follow = position + 1, 0.0
-    pieces.append(Block(worker, nodes[begin:]))
-    return pieces
-
-
-def input_arrivals(
-    priced: PricedGraph, node_worker: Sequence[int], residency: Sequence[int]
-) -> Callable[[int, Sequence[float]], float]:
-    """Return a function of a node and the end of each node: when the last of what the node reads is on its worker, at
-    once if it is made or held there, after a transfer otherwise."""
-    nodes, maker, transfer = priced.graph.nodes, priced.maker, priced.transfer
-
-    def last_arrival(index: int, ended: Sequence[float]) -> float:
-        arrival, worker = 0.0, node_worker[index]
-        for value in nodes[index].inputs:
-            if value < 0:
-                continue
-            source = maker[value]
-            if source >= 0:
-                came = ended[source]
-                if node_worker[source] != worker:
-                    came += transfer[value]
+    def run(self) -> list[Block]:
+        for index, missing in enumerate(self.missing):
+            if not missing and index != self.held_back:
+                self.ready[self.node_worker[index]].append((-1, self.wish[index], index))
+        if any(self.prelude):
+            everything = self.ready
+            self.ready = [[one for one in heap if self.prelude[one[2]]] for heap in everything]
+            self._run(only_prelude=True)
+            for heap, rest in zip(self.ready, everything, strict=True):
+                heap += [one for one in rest if not self.prelude[one[2]]]
+        self._run(only_prelude=False)
+        if self.held_back >= 0:
+            worker = self.node_worker[self.held_back]
+            if self.blocks and self.blocks[-1].worker == worker:
+                self.blocks[-1].nodes.append(self.held_back)
             else:
-                came = 0.0 if residency[value] in (-1, worker) else transfer[value]
-            if came > arrival:
-                arrival = came
-        return arrival
+                self.blocks.append(Block(worker, [self.held_back]))
+        return self.blocks
 
-    return last_arrival
+    def _run(self, only_prelude: bool) -> None:
+        """Make blocks of all nodes that become ready, or of those of preludes."""
+        later: list[tuple[int, int, int, int]] = []
+        for heap in self.ready:
+            heapify(heap)
+        while any(self.ready):
+            worker = min((one for one, heap in enumerate(self.ready) if heap), key=lambda one: self.ready[one][0])
+            self._block(worker, later if only_prelude else None)
+        for worker, *entry in later:
+            late, wish, index = entry
+            self.ready[worker].append((late, wish, index))
+
+    def _block(self, worker: int, later: list[tuple[int, int, int, int]] | None) -> None:
+        """Make the next block of a worker; with `later`, of its prelude, leaving all else there."""
+        heap, number = self.ready[worker], -1 if later is not None else len(self.blocks)
+        node_worker, late, missing, soon = self.node_worker, self.late, self.missing, self.soon
+        block: list[int] = []
+        waiting: list[tuple[int, int, int]] = []
+        work = 0.0
+        while heap or waiting:
+            if waiting and (not heap or work > self.arrival):
+                for entry in waiting:
+                    heappush(heap, entry)
+                waiting, work = [], float("inf")
+            entry = heappop(heap)
+            index = entry[2]
+            if soon[index] and work <= self.arrival:
+                waiting.append(entry)
+                continue
+            block.append(index)
+            work += self.seconds[index]
+            for reader in self.links.after[index]:
+                other = node_worker[reader]
+                if other == worker:
+                    reached = late[index]
+                else:
+                    reached = number
+                    soon[reader] = soon[reader] or number < 0
+                if reached > late[reader]:
+                    late[reader] = reached
+                missing[reader] -= 1
+                if missing[reader] or reader == self.held_back:
+                    continue
+                if later is None or self.prelude[reader]:
+                    heappush(self.ready[other], (late[reader], self.wish[reader], reader))
+                else:
+                    later.append((other, late[reader], self.wish[reader], reader))
+        self.blocks.append(Block(worker, block))
 
 
-def _split_at_waits(
-    priced: PricedGraph,
-    blocks: Sequence[Block],
-    node_worker: Sequence[int],
-    residency: Sequence[int],
-    costs: Costs,
-) -> Segmentation:
-    """Return the blocks, in plan order, split where waiting for other workers would delay what comes before, and the
-    time.
+class _LongestWays(NamedTuple):
+    """Longest ways through the graph, in seconds of work."""
 
-    A block that runs up to a node at which it must wait gains, by being cut there, the shorter of the wait and the work
-    done before; that has to be more than the call which the cut costs.
-    """
-    call, seconds = costs.call_seconds, priced.seconds
-    free = [0.0] * (max([block.worker for block in blocks], default=0) + 1)  # per worker, the end of its last block
-    ended = [0.0] * len(seconds)  # per node, the end of its block
-    pieces: list[Block] = []
-    last_arrival = input_arrivals(priced, node_worker, residency)
+    head: list[float]
+    """Per node, from any source to its end."""
+    remote: list[float]
+    """Per node, from the next change of worker after it to the end; 0.0 if there is none."""
 
-    def close(worker: int, nodes: list[int], end: float) -> float:
-        pieces.append(Block(worker, nodes))
-        for index in nodes:
-            ended[index] = end
-        return end
 
-    for worker, nodes in blocks:
-        begin, start, work = 0, free[worker], 0.0
-        for position, index in enumerate(nodes):
-            arrival = last_arrival(index, ended)
-            if arrival > start:
-                if min(arrival - start, work) > call:
-                    start = close(worker, nodes[begin:position], start + call + work)
-                    begin, work = position, 0.0
-                start = max(start, arrival)
-            work += seconds[index]
-        free[worker] = close(worker, nodes[begin:], start + call + work)
-    return Segmentation(pieces, max(*free, len(pieces) * costs.client_seconds))
+def _longest_ways(seconds: Sequence[float], links: NodeEdges, node_worker: Sequence[int]) -> _LongestWays:
+    head = [0.0] * len(seconds)
+    for index, before in enumerate(links.before):
+        longest = 0.0
+        for source in before:
+            if head[source] > longest:
+                longest = head[source]
+        head[index] = longest + seconds[index]
+    rank, remote = [0.0] * len(seconds), [0.0] * len(seconds)
+    for index in range(len(seconds) - 1, -1, -1):
+        longest = away = 0.0
+        worker = node_worker[index]
+        for reader in links.after[index]:
+            way = rank[reader]
+            if way > longest:
+                longest = way
+            if node_worker[reader] == worker:
+                way = remote[reader]
+            if way > away:
+                away = way
+        rank[index], remote[index] = longest + seconds[index], away
+    return _LongestWays(head, remote)
+
+
+def _order_wishes(seconds: Sequence[float], links: NodeEdges, urgent: Sequence[bool], call_seconds: float) -> list[int]:
+    """Return each node's place in the order that blocks keep as far as they can: urgent nodes before others; depth
+    first, light sources before heavy ones, so that a branch is completed before the next one is begun."""
+    count = len(seconds)
+    missing = [len(one) for one in links.before]
+    sources = [index for index in range(count - 1, -1, -1) if not missing[index]]
+    stack = [index for index in sources if seconds[index] > call_seconds]
+    stack += [index for index in sources if seconds[index] <= call_seconds]
+    wish, place = [0] * count, 0
+    while stack:
+        index = stack.pop()
+        wish[index] = place if urgent[index] else place + count
+        place += 1
+        for reader in reversed(links.after[index]):
+            missing[reader] -= 1
+            if not missing[reader]:
+                stack.append(reader)
+    return wish

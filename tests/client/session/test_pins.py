@@ -23,6 +23,38 @@ def test_pinned_nodes_run_on_the_worker_asked_for() -> None:
         assert [segment.worker for segment in session.last_run.plan.segments] == [1, 0]
 
 
+class Doubled(rg.autograd.Function):
+    """Its context can leave its worker unless it is pinned there."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.factor = 2.0
+        ctx.save_for_backward(x)
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * ctx.factor + 0.0 * x
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_backward_may_be_placed_on_another_worker_than_its_forward(strict: bool) -> None:
+    with rg.Session(workers=2, strict=strict) as session:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        Doubled.apply(x).sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [2.0, 2.0]
+        with session.deferred():
+            with rg.place(worker=0):
+                y = Doubled.apply(x)
+            with rg.place(worker=1):
+                y.sum().backward()
+        assert x.grad.tolist() == [4.0, 4.0]
+        assert session.last_run is not None
+        assert {segment.worker for segment in session.last_run.plan.segments} == {0, 1}
+
+
 @pytest.mark.parametrize(("workers", "have"), [(1, "one worker, number 0"), (2, "workers 0 to 1")])
 def test_a_worker_that_does_not_exist_is_refused(workers: int, have: str) -> None:
     with rg.Session(workers=workers):

@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.proto.ir.specs import ArraySpec
+from raygrad.proto.ir.specs import STAYS, ArraySpec, ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.placing.constraints import find_constraints
 from raygrad.scheduler.placing.place import place, problem_of_graph
 
-from ...graph_nodes import function_node
+from ...graph_nodes import function_node, function_vjp_node
 
 COSTS = Costs()
 
@@ -243,3 +243,42 @@ def test_confined_groups_run_where_they_may_and_forced_ones_where_they_must(buil
     narrow = replace(given, allowed={2: frozenset({0})}).confined(frozenset({1, 2}))
     assert narrow.forced == {0: 0}
     assert narrow.allowed == {1: frozenset({1, 2}), 2: frozenset({0})}
+
+
+def uneven(builder, stays=0, kept=1000):
+    """Five equal branches of two equal halves: on two workers the fifth can be divided only between its halves."""
+    build = builder(externals=5)
+    context = build.spec(ContextSpec(kept, stays))
+    ends = []
+    for branch in range(5):
+        saved, value = build.add(function_node("@f", (branch,), (context, 1)))
+        ends.append((saved, value))
+    for saved, value in ends:
+        build.function_vjp("f", saved, value, -1)
+    return build.graph()
+
+
+def test_a_vjp_leaves_its_context_where_that_pays(builder):
+    costs = Costs(function_seconds=0.02, function_bandwidth=1e12)
+
+    def made(graph):
+        found = place(PricedGraph(graph, costs), [-1] * 5, costs, Cluster.of(2))
+        return found.seconds, [found.node_worker[5 + one] != found.node_worker[one] for one in range(5)]
+
+    seconds, moved = made(uneven(builder))
+    assert sum(moved) == 1
+    assert seconds < 0.105
+    for graph in (uneven(builder, stays=STAYS), uneven(builder, kept=200_000_000)):
+        seconds, moved = made(graph)
+        assert not any(moved)
+        assert 0.12 <= seconds < 0.125
+
+
+def test_a_vjp_that_is_pinned_elsewhere_goes_there_if_its_context_can(builder):
+    build = builder()
+    context, y = build.function("f", 0, pin=1)
+    build.add(function_vjp_node("@f", (context, y, -1, -1), (1,), items=3, near=context, pin=0))
+    assert placed(build.graph()).node_worker == (1, 0)
+    build.specs[0] = ContextSpec(stays=STAYS)
+    with pytest.raises(PlanError, match="must run on worker 0 and on worker 1"):
+        placed(build.graph())

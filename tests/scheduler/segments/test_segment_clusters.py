@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -45,6 +47,25 @@ def test_what_is_on_another_worker_is_waited_for():
     assert (packed.blocks, packed.seconds) == ([[0], [1]], 5.5)
     packed = segment_clusters(dag, schedule, 2, 0.5, {1: [(0, 4.0)]})
     assert (packed.blocks, packed.seconds) == ([[0, 1]], 2.5)
+
+
+def test_heavy_work_does_not_wait_for_what_only_a_later_node_reads():
+    """Node 2 reads what is predicted to be there in time, and may come late."""
+    dag = dag_of([0.0001, 1.0, 1.0], [0], [2], [0.0001])
+    schedule = scheduled(dag, [1, 0, 0], [0.0, 0.0, 1.0])
+    assert segment_clusters(dag, schedule, 2, 0.001).blocks == [[0], [1], [2]]
+
+
+def test_no_block_holds_much_more_than_other_workers_have_left():
+    dag = dag_of([0.01] * 400, [], [], [])
+    packed = segment_clusters(dag, spread_out(dag, 2), 2, 0.0003)
+    work = [0.01 * len(block) for block in packed.blocks]
+    for worker in (0, 1):
+        mine = [one for one, home in zip(work, packed.worker, strict=True) if home == worker]
+        assert mine[0] == pytest.approx(1.0)
+        assert all(later <= earlier + 1e-9 for earlier, later in pairwise(mine))
+        assert mine[-1] <= 0.11
+        assert len(mine) <= 8
 
 
 @given(data=st.data())

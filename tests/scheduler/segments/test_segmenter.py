@@ -127,3 +127,57 @@ def test_a_head_is_cut_off_where_an_external_has_to_come_from_another_worker(bui
     build.op("sin", 0)
     blocks = cut_graph(build.graph(), [0] * 21 + [1], residency=[-1, 1]).blocks
     assert [(block.worker, len(block.nodes)) for block in blocks] == [(0, 20), (0, 1), (1, 1)]
+
+
+def test_heavy_work_does_not_wait_for_what_only_a_later_node_reads(builder):
+    """The other worker's value is predicted to be there in time, and may come late."""
+    build = builder()
+    value = 0
+    for _ in range(20):
+        value = build.function("f", value)[1]
+    late = build.op("sin", 0)
+    value = build.sum(value, late)
+    for _ in range(20):
+        value = build.function("f", value)[1]
+    again = build.op("cos", late)
+    build.sum(value, again)
+    blocks = cut_graph(build.graph(), [0] * 20 + [1] + [0] * 21 + [0, 0]).blocks
+    mine = [block.nodes for block in blocks if block.worker == 0]
+    assert mine[0] == list(range(20))
+    assert len(mine) == 2  # nothing waits again for a segment that was waited for
+
+
+def test_a_light_node_may_wait_with_what_follows(builder):
+    build = builder()
+    late = build.function("f", build.function("f", 0)[1])[1]
+    early = build.op("sin", 0)
+    build.sum(early, late)
+    blocks = cut_graph(build.graph(), [1, 1, 0, 0]).blocks
+    assert [(block.worker, len(block.nodes)) for block in blocks] == [(1, 2), (0, 2)] or len(blocks) == 3
+
+
+def test_a_branch_is_completed_before_the_next_one_is_begun(builder):
+    build = builder(externals=4)
+    tapes = [build.function("f", branch) for branch in range(4)]
+    one = build.op("full")
+    for context, _ in reversed(tapes):
+        build.function_vjp("f", context, one, -1)
+    costs = Costs(function_seconds=0.02, call_seconds=1e-4)
+    for node_worker in ([0, 0, 1, 1, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1, 1, 0, 0]):
+        made = cut_graph(build.graph(), node_worker, costs)
+        order = [[node for block in made.blocks if block.worker == one for node in block.nodes] for one in (0, 1)]
+        heavy = [[node for node in some if node != 4] for some in order]
+        assert heavy[0] == [0, 8, 1, 7]
+        assert heavy[1] == [2, 6, 3, 5]
+
+
+def test_a_chain_is_cut_only_where_it_holds_too_much(builder):
+    build = builder()
+    value = 0
+    for _ in range(40):
+        value = build.function("f", value)[1]
+    build.function("f", 0)
+    costs = Costs(function_seconds=0.01)
+    made = cut_graph(build.graph(), [0] * 40 + [1], costs)
+    work = [len(block.nodes) * 0.01 for block in made.blocks if block.worker == 0]
+    assert max(work) <= 0.05 * 0.4 + 0.01 + 1e-3
