@@ -113,7 +113,7 @@ def place(
     if choice.best is not None and choice.best.seconds <= enough:
         return choice.best
     enough += costs.hop_seconds + costs.call_seconds
-    for candidate in _candidate_placements(problem, count, bound, seed):
+    for candidate in _candidate_placements(problem, priced, bound, seed):
         if choice.consider(candidate, bound).seconds <= enough:
             break
     assert choice.best is not None
@@ -198,10 +198,12 @@ class _Candidate(NamedTuple):
     """Per worker, its nodes in the order of the schedule that was found; empty if there is none."""
 
 
-def _candidate_placements(problem: PlacementProblem, count: int, bound: float, seed: int) -> Iterator[_Candidate]:
-    """Return candidate placements of the last `count` nodes of the problem on several workers: shares of branches, then
-    schedules of the search, best first by their makespans. Each is made when it is asked for."""
-    held = len(problem) - count
+def _candidate_placements(
+    problem: PlacementProblem, priced: PricedGraph, bound: float, seed: int
+) -> Iterator[_Candidate]:
+    """Return candidate placements of the nodes of a graph, the last ones of the problem, on several workers: shares of
+    branches, then schedules of the search, best first by their makespans. Each is made when it is asked for."""
+    held = len(problem) - len(priced.seconds)
     for node_worker in place_branches(problem, seed):
         yield _Candidate(tuple(node_worker[held:]), shares=True)
     search = ScheduleSearch(problem, SeededRandom(seed))
