@@ -7,7 +7,7 @@ forward and backward, by one call; the joins are on worker 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp
@@ -189,8 +189,4 @@ def _priced(graph: Graph, prices: dict[str, tuple[float, float]], costs: Costs) 
         if isinstance(node, (FunctionCall, FunctionVjp)):
             wanted = prices[node.fn.removeprefix("@")][isinstance(node, FunctionVjp)]
             factors[costs.kind_of(node, read, made)] = wanted / costs.prior_seconds(node, read, made)
-    return Costs(**{**_figures(costs), "factors": factors})
-
-
-def _figures(costs: Costs) -> dict[str, float]:
-    return {name: getattr(costs, name) for name in Costs.__dataclass_fields__ if name != "factors"}
+    return replace(costs, factors=factors)

@@ -137,7 +137,8 @@ def test_by_default_user_code_runs_on_one_thread():
         for _ in range(3):
             x: Any = rg.tensor(np.zeros(4), requires_grad=True)
             branches = [Waits.apply(x * number) for number in range(4)]
-            sum([one.sum() for one in branches]).backward()
+            total: Any = sum([one.sum() for one in branches])
+            total.backward()
             assert {value for one in branches for value in one.tolist()} == {float(threading.get_ident())}
 
 
