@@ -5,6 +5,7 @@ The first step of recording a call; the Function recorder does the others.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +20,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 from ..recording.records import Constant, place_embedded, snapshot
 from .aliased_arguments import AliasedArguments, find_aliased
 from .leaf_gradients import reachable_leaves
-from .numeric_arguments import PLAIN_NUMBERS, NumericRun, is_number
+from .numeric_arguments import CONTAINERS, PLAIN_NUMBERS, NumericRun, is_number, plain_data
 from .observed_signature import FunctionSignature, declared_signature
 from .saved_policy import RECOMPUTE, STORE, policy_of
 
@@ -132,11 +133,15 @@ class CallArguments:
             self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
 
     def _identity(self, arg: Any, place: int | str, sources: list[Any]) -> Any:
-        """Return what of an argument that is no tensor belongs to the key: of a number its type."""
+        """Return what of an argument that is no tensor belongs to the key: of a number its type, wherever it is."""
         if type(arg) in PLAIN_NUMBERS or is_number(arg):
             self.numbers, self.places = (*self.numbers, arg), (*self.places, place)
             sources.append(Constant(arg))
             return cast("type[Any]", type(arg))
+        if type(arg) in CONTAINERS and (found := plain_data(arg, place)) is not None:
+            self.numbers, self.places = (*self.numbers, *found.numbers), (*self.places, *found.places)
+            sources.append(Constant(copy.deepcopy(arg)))
+            return found.identity
         constant, identity = snapshot(arg, self.cls, place)
         if constant.inside:
             self.embedded.append(constant)
