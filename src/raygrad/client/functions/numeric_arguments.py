@@ -71,7 +71,8 @@ def _identity_within(value: Any, place: str, numbers: list[Any], places: list[st
         return kind, value
     if kind not in CONTAINERS or depth == MAX_DEPTH or len(value) > MAX_NUMBERS:
         return None
-    items = cast("list[tuple[Any, Any]]", list(value.items() if kind is dict else enumerate(value)))
+    held: Any = value
+    items: list[tuple[Any, Any]] = list(held.items() if kind is dict else enumerate(held))
     parts: list[Any] = [kind]
     for key, item in items:
         part = _identity_within(item, f"{place}[{key!r}]", numbers, places, depth + 1)
