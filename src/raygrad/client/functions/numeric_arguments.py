@@ -72,7 +72,7 @@ def _identity_within(value: Any, place: str, numbers: list[Any], places: list[st
     if kind not in CONTAINERS or depth == MAX_DEPTH or len(value) > MAX_NUMBERS:
         return None
     held: Any = value
-    items: list[tuple[Any, Any]] = list(held.items() if kind is dict else enumerate(held))
+    items: list[tuple[Any, Any]] = list(held.items()) if kind is dict else [(i, held[i]) for i in range(len(held))]
     parts: list[Any] = [kind]
     for key, item in items:
         part = _identity_within(item, f"{place}[{key!r}]", numbers, places, depth + 1)
