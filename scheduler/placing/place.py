@@ -6,7 +6,7 @@ requested resources. Among the placements that satisfy them, several are tried, 
 to end first is taken; a later one of these only if it gains MIN_GAIN, and none if the best is within NEARLY_BOUND:
 
 - all nodes on one worker: the one that holds most of what the graph reads;
-- shares of the graph's branches (`branches`);
+- shares of the graph's branches (`shares`);
 - nodes depth first, each where it finishes earliest, idle gaps included;
 - HEFT: the same greedy choice by upward rank (Topcuoglu et al., 2002), if that may gain as much time as it takes. It
   advances all branches together, so that moving the next node of any one of them never seems worth a transfer;
@@ -32,12 +32,12 @@ from ..model.plan import Cluster
 from ..model.priced_graph import NodeEdges, PricedGraph, node_edges
 from ..segments.block_cuts import Block, split_blocks
 from ..segments.segmenter import segment_graph
-from .branches import place_branches
 from .constraints import Constraints, find_constraints
 from .draws import SeededRandom
 from .listing import EARLIEST_FINISH
 from .problem import PlacementProblem, problem_of_dag
 from .refining import FoundSchedule, ScheduleSearch
+from .shares import place_branches
 
 SEARCH_SHARE = 0.1
 """The search may take this share of the time that a perfect division would still save in one run."""

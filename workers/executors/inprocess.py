@@ -406,6 +406,8 @@ class InProcessExecutor(Executor):
             reason = "it was never made"
         except NotShippable as error:
             reason = str(error)
+        except Exception as error:  # it had to be read from disk, or made again
+            reason = f"it could not be restored: {type(error).__name__}: {error}"
         self._made(value_object(fetch.run, fetch.value), values, size)
         self._reports.append(ValueReady(fetch.run, fetch.value, values is not POISON, size, reason, left))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from raygrad.client.functions.numeric_arguments import (
     argument_texts,
     exact_numbers,
     is_number,
+    plain_data,
 )
 from raygrad.client.functions.observed_signature import FunctionSignature
 from raygrad.proto.ir.signatures import ObservedArray, ObservedSignature
@@ -43,6 +44,12 @@ def presumed(known: NumericArguments, *values: Any) -> Any:
     return observed.outputs[0].shape[0]
 
 
+class Point(NamedTuple):
+    """A class of a user's."""
+
+    x: int
+
+
 class Mode(enum.IntEnum):
     """An option."""
 
@@ -57,6 +64,26 @@ def test_numbers(value: Any) -> None:
 @pytest.mark.parametrize("value", [True, None, "1", b"1", Mode.ONE, np.bool_(True), np.timedelta64(1), np.array(1.0)])
 def test_what_is_no_number(value: Any) -> None:
     assert not is_number(value)
+
+
+def test_plain_data_is_known_by_its_structure_types_and_options() -> None:
+    one, other = plain_data((1, [2.0, "a"], {"k": True}), 1), plain_data((5, [3.0, "a"], {"k": True}), 1)
+    assert one is not None
+    assert other is not None
+    assert one.identity == other.identity
+    assert hash(one.identity) == hash(other.identity)
+    assert (one.numbers, one.places) == ([1, 2.0], ["1[0]", "1[1][0]"])
+    for unlike in ((1.0, [2.0, "a"], {"k": True}), (1, [2.0, "b"], {"k": True}), (1, (2.0, "a"), {"k": True}), (1,)):
+        found = plain_data(unlike, 1)
+        assert found is not None
+        assert found.identity != one.identity
+
+
+def test_containers_that_hold_something_else_or_too_much_are_no_plain_data() -> None:
+    endless: list[Any] = [1]
+    endless.append(endless)
+    for value in ([1, object()], [np.ones(2)], {1.5: 2}, list(range(100)), endless, Point(1), [[0] * 40, [0] * 40]):
+        assert plain_data(value, 0) is None
 
 
 def test_floating_point_numbers_are_data_at_once() -> None:

@@ -398,6 +398,26 @@ def test_a_value_that_was_never_pinned_cannot_be_fetched(graphs: Any):
     executor.close()
 
 
+def test_a_pinned_value_that_cannot_be_restored_is_reported_with_the_reason(graphs: Any, monkeypatch: Any):
+    g = graphs()
+    g.keep(g.mul(0, 0))
+    executor = InProcessExecutor(strict=True)
+    start(executor, planned(g.graph()), 0, np.ones(4))
+    records(executor, 1)
+
+    def broken(run: int, value: int) -> Any:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(executor._workers[0].host, "fetch", broken)
+    executor.fetch(0, 1, 1, None)
+    (report,) = executor.poll(1.0)
+    assert isinstance(report, ValueReady)
+    assert not report.ok
+    assert "OSError" in report.reason
+    assert not executor.busy
+    executor.close()
+
+
 def test_pinned_values_are_forgotten_on_request(graphs: Any):
     executor = InProcessExecutor()
     g = graphs()

@@ -5,6 +5,7 @@ The first step of recording a call; the Function recorder does the others.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,7 @@ from ..recording.records import Constant, place_embedded, snapshot
 from .aliased_arguments import AliasedArguments, find_aliased
 from .call_costs import BY_NAME, CallCost
 from .leaf_gradients import reachable_leaves
-from .numeric_arguments import PLAIN_NUMBERS, NumericRun, is_number
+from .numeric_arguments import CONTAINERS, PLAIN_NUMBERS, NumericRun, is_number, plain_data
 from .observed_signature import FunctionSignature, declared_signature
 from .saved_policy import RECOMPUTE, STORE, policy_of
 
@@ -139,13 +140,19 @@ class CallArguments:
             self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
 
     def _identity(self, arg: Any, place: int | str, sources: list[Any]) -> Any:
-        """Return what of an argument that is no tensor belongs to the key: of a number its type."""
+        """Return what of an argument that is no tensor belongs to the key: of a number its type, wherever it is."""
         if type(arg) in PLAIN_NUMBERS or is_number(arg):
             self.numbers, self.places = (*self.numbers, arg), (*self.places, place)
             sources.append(Constant(arg))
             kind = cast("type[Any]", type(arg))
             self._note_other(place, (kind, arg))
             return kind
+        if type(arg) in CONTAINERS and (found := plain_data(arg, place)) is not None:
+            self.numbers, self.places = (*self.numbers, *found.numbers), (*self.places, *found.places)
+            copied = copy.deepcopy(arg)
+            sources.append(Constant(copied))
+            self._note_other(place, (type(arg), copied))
+            return found.identity
         constant, identity = snapshot(arg, self.cls, place)
         if constant.inside:
             self.embedded.append(constant)

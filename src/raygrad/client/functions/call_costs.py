@@ -18,6 +18,7 @@ from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.function_costs import OTHER_VALUES
 
 from ..recording.source_locations import user_site
+from .numeric_arguments import CONTAINERS
 
 if TYPE_CHECKING:
     from ..recording.records import NodeRecord
@@ -90,7 +91,7 @@ class CallCosts:
 
 def _value_text(kind: Any, value: Any) -> str:
     """Return the text of a non-tensor argument; "" for one whose content is not known."""
-    if kind in _PLAIN or isinstance(value, Number):
+    if kind in _PLAIN or kind in CONTAINERS or isinstance(value, Number):
         return repr(cast(object, value))
     return _digest(value) if kind == "pickle" else ""
 

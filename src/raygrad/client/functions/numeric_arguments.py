@@ -10,7 +10,7 @@ import inspect
 import marshal
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -23,6 +23,15 @@ MAX_RUNS: Final = 64
 """Runs with different numbers that are compared with a new one: a bound on time and memory."""
 
 PLAIN_NUMBERS: Final = frozenset((int, float, complex))
+_OPTIONS: Final = frozenset((bool, str, bytes, type(None)))
+CONTAINERS: Final = frozenset((tuple, list, dict))
+
+MAX_NUMBERS: Final = 64
+"""Numbers in one argument that are told apart: a longer list is data of its own kind."""
+
+MAX_DEPTH: Final = 8
+"""Containers inside one another that are looked into: one may hold itself."""
+
 _PLAIN_MARSHAL: Final = 2
 """The version that gives equal bytes for equal values, whoever else refers to them."""
 
@@ -31,6 +40,46 @@ def is_number(value: Any) -> bool:
     """Tell whether an argument is a number: exactly of one of Python's types, or a scalar of NumPy. `True` is none, nor
     is a member of an `IntEnum`: these are options."""
     return type(value) in PLAIN_NUMBERS or (isinstance(value, np.number) and not isinstance(value, np.timedelta64))
+
+
+class PlainData(NamedTuple):
+    """A tuple, list or dict of numbers and options, without its numbers."""
+
+    identity: Any
+    """Its structure, the types of its numbers, and its options."""
+    numbers: Sequence[Any]
+    places: Sequence[str]
+    """Where these are: "1[0]", "1['rate']"."""
+
+
+def plain_data(value: Any, place: int | str) -> PlainData | None:
+    """Return what a container among the arguments is made of; None for one that holds anything but numbers, options and
+    such containers, or too much."""
+    numbers: list[Any] = []
+    places: list[str] = []
+    identity = _identity_within(value, str(place), numbers, places, 0)
+    return None if identity is None else PlainData(identity, numbers, places)
+
+
+def _identity_within(value: Any, place: str, numbers: list[Any], places: list[str], depth: int) -> Any:
+    kind = cast("type[Any]", type(value))
+    if is_number(value):
+        numbers.append(value)
+        places.append(place)
+        return kind if len(numbers) <= MAX_NUMBERS else None
+    if kind in _OPTIONS:
+        return kind, value
+    if kind not in CONTAINERS or depth == MAX_DEPTH or len(value) > MAX_NUMBERS:
+        return None
+    held: Any = value
+    items: list[tuple[Any, Any]] = list(held.items()) if kind is dict else [(i, held[i]) for i in range(len(held))]
+    parts: list[Any] = [kind]
+    for key, item in items:
+        part = _identity_within(item, f"{place}[{key!r}]", numbers, places, depth + 1)
+        if part is None or type(key) not in (int, str):
+            return None
+        parts.append((key, part))
+    return tuple(parts)
 
 
 def exact_numbers(values: Sequence[Any]) -> bytes:
