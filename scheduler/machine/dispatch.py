@@ -7,6 +7,7 @@ that are in flight.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from heapq import heappop, heappush
 
 from .commands import RunSegment
@@ -68,24 +69,20 @@ class Dispatcher:
 
         The latest is looked at first: it is commanded last, so that few of many have to be waited for in turn.
         """
-        runs, given = self._state.runs, segment.given
+        runs, given, revision = self._state.runs, segment.given, self._state.revision
+        withdrawn: Collection[tuple[int, int]] = () if revision is None else revision.asked  # or perhaps withdrawn soon
         mates = runs[segment.run].segments
         for source, _ in reversed(given.imports):
-            if not self._stays_commanded(mates[source]):
+            if not mates[source].dispatched or (segment.run, source) in withdrawn:
                 return mates[source]
         for source in reversed(given.after):
-            if not self._stays_commanded(mates[source]):
+            if not mates[source].dispatched or (segment.run, source) in withdrawn:
                 return mates[source]
         for source, value in reversed(given.reads):
             maker = self._liveness.maker(runs[source].values[value])
-            if not self._stays_commanded(maker):
+            if not maker.dispatched or (source, maker.index) in withdrawn:
                 return maker
         return None
-
-    def _stays_commanded(self, segment: LiveSegment) -> bool:
-        """Return whether a segment was commanded, and is not being withdrawn."""
-        revision = self._state.revision
-        return segment.dispatched and (revision is None or (segment.run, segment.index) not in revision.asked)
 
     def _start(self, segment: LiveSegment, at: float) -> None:
         worker = segment.given.worker

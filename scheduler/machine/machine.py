@@ -74,6 +74,8 @@ class Machine:
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._reviser = Reviser(self.state, self._liveness)
         self._at = 0.0
+        self._came_back: tuple[LiveRun, int] | None = None
+        """The run of the segment that has come back, and its worker, if the run's plan may be revised."""
         self._latest: tuple[Plan, RunSubmitted] | None = None
         """The plan submitted last, and what it consists of, unless that depends on the run."""
 
@@ -114,8 +116,10 @@ class Machine:
                     self._reviser.look_at_all(event.at)
             if self.state.stirred:
                 self.dispatcher.dispatch(event.at)
-            if isinstance(event, SegmentFinished):
-                self._look(event)
+            if self._came_back is not None:
+                run, worker = self._came_back
+                self._came_back = None
+                self._reviser.look(run, event.at, worker)
         return self._liveness.take()
 
     # ---- a run comes in --------------------------------------------------------------------------------------------
@@ -225,9 +229,12 @@ class Machine:
         if segment.dispatched:
             self.state.in_flight[worker] -= 1
         if run.outlook is not None:
-            run.outlook.left[worker] -= segment.given.seconds
-            run.outlook.running[worker].discard(segment.index)
-            run.outlook.latest[worker] = self._at
+            outlook = run.outlook
+            outlook.left[worker] -= segment.given.seconds
+            outlook.running[worker].discard(segment.index)
+            outlook.latest[worker] = self._at
+            if segment.dispatched:
+                self._came_back = run, worker
         self.state.stirred.add(worker)
         self.state.stirred.update(self.state.awaited.pop((segment.run, segment.index), ()))
         run.unfinished -= 1
@@ -259,12 +266,6 @@ class Machine:
                     reader.waits_for.discard(current.run)
                     pending.append(reader)
             self._liveness.forget(current)
-
-    def _look(self, event: SegmentFinished) -> None:
-        """Look whether the plan of a run is still right, after a segment of it came back."""
-        run = self.state.runs.get(event.run)
-        if run is not None and run.outlook is not None:
-            self._reviser.look(event.run, event.at, run.segments[event.segment].given.worker)
 
     def _withdrawn(self, event: SegmentsWithdrawn) -> None:
         """Enter which segments were withdrawn; those of runs that have failed meanwhile are given up."""

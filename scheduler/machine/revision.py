@@ -81,14 +81,15 @@ class Reviser:
 
     # ---- look ------------------------------------------------------------------------------------------------------
 
-    def look(self, number: int, at: float, worker: int = -1) -> None:
+    def look(self, run: LiveRun, at: float, worker: int = -1) -> None:
         """Have the plan of a run reviewed if it has turned out wrong. `worker`, if given, has just come back."""
-        run = self._state.runs.get(number)
-        if run is None or run.outlook is None or run.failed or run.unfinished < 2 or self._state.revision is not None:
-            return
         outlook = run.outlook
+        if outlook is None or run.unfinished < 2 or run.failed or self._state.revision is not None:
+            return
         pace = outlook.taken / outlook.predicted if outlook.taken > outlook.predicted > 0.0 else 1.0
         most = max(outlook.left) * pace
+        if most <= MIN_SECONDS:
+            return
         least = max(MIN_SECONDS, MIN_SHARE * (at - outlook.began + most))
         if most <= least or outlook.revisions >= MAX_REVISIONS:
             return
@@ -112,14 +113,14 @@ class Reviser:
             rest = [one.index for one in run.segments if not one.state.final and one.index not in running]
             progress = self._progress(run, running, rest, at)
             gain = least * (1.0 + outlook.revisions / REVISIONS_PER_DOUBLING)
-            self._liveness.commands.append(ReviewPlan(run=number, progress=progress, gain=gain))
+            self._liveness.commands.append(ReviewPlan(run=run.run, progress=progress, gain=gain))
         self._state.review_at = min(self._state.review_at, outlook.review_at)
 
     def look_at_all(self, at: float) -> None:
         """Look at all runs for which a review is due."""
         self._state.review_at = NEVER
-        for number in [run.run for run in self._state.runs.values() if run.outlook is not None and not run.finished]:
-            self.look(number, at)
+        for run in [one for one in self._state.runs.values() if one.outlook is not None and not one.finished]:
+            self.look(run, at)
 
     def _started(self, run: LiveRun, worker: int) -> int:
         """Return the segment of a run that a worker is running, as far as is known: of those that can run the one with

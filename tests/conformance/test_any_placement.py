@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import raygrad as rg
+from raygrad.scheduler.machine import revision
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
 from raygrad.scheduler.placing.constraints import Constraints, find_constraints
 from raygrad.scheduler.placing.place import Placement
-from raygrad.scheduler.planning import planner
+from raygrad.scheduler.planning import planner, rest_planner
 from raygrad.scheduler.segments.segmenter import segment_graph
 
 SIDE = 4
@@ -138,3 +139,25 @@ def test_nodes_that_are_scattered_by_chance_give_the_same_bits(
             run = session.last_run
             assert run is not None
             assert got == expected, f"{run.plan.node_worker} on {workers} workers"
+
+
+@settings(max_examples=60)
+@given(steps=st.lists(a_step, min_size=2, max_size=9), workers=st.integers(2, 5), seed=st.integers(0, 2**32 - 1))
+def test_plans_that_are_revised_again_and_again_give_the_same_bits(
+    steps: list[tuple[str, int, int, int]], workers: int, seed: int
+) -> None:
+    """Whenever a worker has run dry, whatever has not begun is planned again, whether that gains anything or not."""
+    expected = gradients(steps, 0)
+    schedule = rest_planner._Rest.schedule
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "place", placed_by_chance)
+        patch.setattr(revision, "MIN_SECONDS", 1e-9)
+        patch.setattr(revision, "MIN_SHARE", 0.0)
+        patch.setattr(rest_planner, "MIN_TASK_SECONDS", 1e-7)
+        patch.setattr(rest_planner._Rest, "schedule", lambda rest: schedule(rest)._replace(gain=1e9))
+        with rg.Session(workers=workers, strict=True, seed=seed) as session:
+            session._driver.planner.use_costs(Costs(epoch=1, call_seconds=0.0, hop_seconds=0.0))
+            got = gradients(steps, workers)
+            run = session.last_run
+            assert run is not None
+            assert got == expected, f"{run.plan.node_worker} on {workers} workers, {len(run.revisions)} revisions"

@@ -9,7 +9,7 @@ other, under one lock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import NamedTuple
 
@@ -50,6 +50,8 @@ class CallSequencer:
         """Numbers that are running."""
         self._withdrawn: dict[int, frozenset[int]] = {}
         """By number of a call that has not arrived, or waits, the parts of it that were withdrawn."""
+        self._skipped: set[int] = set()
+        """Numbers of calls that read what was withdrawn, and are yet to be withdrawn."""
 
     def acquire(
         self, number: int = UNSEQUENCED, after: tuple[int, ...] = (), rank: tuple[int, float] = FIRST_RANK
@@ -74,19 +76,38 @@ class CallSequencer:
             self._withdrawn.pop(number, None)
             return False
 
-    def withdraw(self, number: int, parts: Sequence[int], whole: bool) -> bool:
-        """Withdraw parts of a call, with `whole` all of them, unless it was admitted or has ended; return whether it
-        was not. What is withdrawn as a whole has ended."""
+    def withdraw(self, calls: Iterable[tuple[int, Sequence[int], bool]]) -> list[int]:
+        """Withdraw parts of calls: each is (number, parts, whether these are all). Return the numbers of those that had
+        not been admitted nor ended; what is withdrawn as a whole has ended. No call is admitted in between, so that
+        one that comes after another is never admitted because that was withdrawn before it."""
         with self._lock:
-            if number in self._admitted or number < self._below or number in self._ended:
-                return False
-            self._withdrawn[number] = self._withdrawn.get(number, frozenset()).union(parts)
-            if whole:
+            found: list[int] = []
+            whole: list[int] = []
+            for number, parts, all_parts in calls:
+                if number in self._admitted or number < self._below or number in self._ended:
+                    continue
+                found.append(number)
+                if number in self._skipped:
+                    self._skipped.discard(number)
+                else:
+                    self._withdrawn[number] = self._withdrawn.get(number, frozenset()).union(parts)
+                if all_parts:
+                    whole.append(number)
+                    for one in [one for one in self._waiting if one.number == number]:
+                        self._waiting.remove(one)
+                        one.gate.release()
+            for number in whole:
                 self._end(number)
-                for one in [one for one in self._waiting if one.number == number]:
-                    self._waiting.remove(one)
-                    one.gate.release()
-            return True
+            return found
+
+    def skip(self, number: int) -> None:
+        """Enter that a call will not acquire, because it reads what was withdrawn. It ends when it is withdrawn itself,
+        which may have been or will be: what comes after it is withdrawn with it."""
+        with self._lock:
+            if self._is_withdrawn(number):
+                del self._withdrawn[number]
+            else:
+                self._skipped.add(number)
 
     def withdrawn_parts(self, number: int) -> frozenset[int]:
         """Return the parts of an admitted call that were withdrawn before it was admitted."""

@@ -146,9 +146,9 @@ def test_a_call_that_waits_or_has_not_arrived_can_be_withdrawn_and_those_behind_
     turns = calls.turns
     turns.acquire(0)
     calls.start(1, (0,))
-    assert turns.withdraw(1, (0,), whole=True)
+    assert turns.withdraw([(1, (0,), True)]) == [1]
     calls.threads[0].join(10)
-    assert turns.withdraw(2, (0,), whole=True)
+    assert turns.withdraw([(2, (0,), True)]) == [2]
     calls.start(3, (1, 2))
     calls.start(2)
     assert calls.refused == [1, 2]
@@ -161,16 +161,16 @@ def test_a_call_that_waits_or_has_not_arrived_can_be_withdrawn_and_those_behind_
 
 def test_a_call_that_has_begun_or_ended_is_not_withdrawn(calls: Calls):
     calls.turns.acquire(0)
-    assert not calls.turns.withdraw(0, (0,), whole=True)
+    assert calls.turns.withdraw([(0, (0,), True)]) == []
     calls.turns.release(0)
-    assert not calls.turns.withdraw(0, (0,), whole=True)
+    assert calls.turns.withdraw([(0, (0,), True)]) == []
 
 
 def test_a_part_of_a_call_is_withdrawn_and_the_rest_runs(calls: Calls):
     calls.turns.acquire(0)
     calls.start(1)
-    assert calls.turns.withdraw(1, (2,), whole=False)
-    assert calls.turns.withdraw(1, (0,), whole=False)
+    assert calls.turns.withdraw([(1, (2,), False)]) == [1]
+    assert calls.turns.withdraw([(1, (0,), False)]) == [1]
     calls.turns.release(0)
     calls.threads[0].join(10)
     assert calls.parts[1] == {0, 2}
@@ -180,7 +180,8 @@ def test_of_admission_and_withdrawal_there_is_one(calls: Calls):
     turns, withdrawn = calls.turns, []
 
     def withdraw() -> None:
-        withdrawn.extend([number for number in range(200) if turns.withdraw(number, (0,), whole=True)])
+        for number in range(200):
+            withdrawn.extend(turns.withdraw([(number, (0,), True)]))
 
     threads = [threading.Thread(target=withdraw)]
     for number in range(200):
@@ -193,3 +194,25 @@ def test_of_admission_and_withdrawal_there_is_one(calls: Calls):
     assert sorted(calls.had + calls.refused) == list(range(200))
     assert calls.refused == sorted(withdrawn)
     assert not turns._withdrawn
+
+
+def test_a_call_is_not_admitted_because_one_before_it_was_withdrawn_in_the_same_request(calls: Calls):
+    calls.start(1, (0,))
+    calls.start(2, (1,))
+    assert calls.turns.withdraw([(0, (0,), True), (1, (0,), True), (2, (0,), True)]) == [0, 1, 2]
+    for thread in calls.threads:
+        thread.join(10)
+    assert (calls.had, calls.refused) == ([], [1, 2])
+
+
+def test_what_comes_after_a_call_that_reads_what_was_withdrawn_waits_for_its_own_withdrawal(calls: Calls):
+    calls.turns.skip(0)
+    calls.start(1, (0,))
+    assert calls.had == []
+    assert calls.turns.withdraw([(0, (0,), True), (1, (0,), True)]) == [0, 1]
+    calls.threads[0].join(10)
+    assert calls.refused == [1]
+    assert calls.turns.withdraw([(2, (0,), True)]) == [2]
+    calls.turns.skip(2)
+    assert not calls.turns._withdrawn
+    assert not calls.turns._skipped

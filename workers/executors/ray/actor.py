@@ -69,8 +69,6 @@ class WorkerActor:
         self._thread = SingleThreadExecutor("raygrad-worker")
         self._unread: dict[bytes, Frame | bytes] = {}
         """By key, encoded programs that no call has named yet."""
-        self._withdrawn: set[int] = set()
-        """Messages that were withdrawn because they read what was withdrawn, and that are yet to be asked for."""
         freeze_loaded_modules()
 
     def hello(self, whereabouts: Callable[[], T]) -> tuple[int, T]:
@@ -129,25 +127,17 @@ class WorkerActor:
             answer = encode_answer(records)
             return (answer, *packed) if exports else answer
 
-        for one in references:
-            if one is WITHDRAWN and self._sequencer.withdraw(number, range(len(frames)), whole=True):
-                self._withdrawn.add(number)
-        if not self._sequencer.acquire(number, after, (run, -priority)):
+        withdrawn = any([one is WITHDRAWN for one in references])
+        if withdrawn:
+            self._sequencer.skip(number)
+        if withdrawn or not self._sequencer.acquire(number, after, (run, -priority)):
             return (None, *[WITHDRAWN] * exports) if exports else None
         return self._call(ran, number)
 
     def withdraw(self, messages: Sequence[tuple[int, tuple[int, ...], bool]]) -> tuple[int, ...]:
         """Withdraw calls that have not begun: per message its number, their positions in it, and whether these are all.
-        Return the messages that had not begun. Those that were withdrawn because they read what was withdrawn are among
-        them."""
-        found: list[int] = []
-        for number, positions, whole in messages:
-            if number in self._withdrawn:
-                self._withdrawn.discard(number)
-                found.append(number)
-            elif self._sequencer.withdraw(number, positions, whole):
-                found.append(number)
-        return tuple(found)
+        Return the messages that had not begun."""
+        return tuple(self._sequencer.withdraw(messages))
 
     def _ran(self, frame: Frame | bytes, references: Sequence[Any], exports: int) -> tuple[Frame | bytes, list[Any]]:
         """Run one call; return its record, encoded, and its packed objects."""
