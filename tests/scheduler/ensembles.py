@@ -14,8 +14,10 @@ from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.memory.execution_order import chain_segments
 from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.model.plan import Cluster, Plan
 from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
+from raygrad.scheduler.model.running_estimates import Estimate
 from raygrad.scheduler.planning.planner import Planned
 from raygrad.scheduler.segments.block_cuts import Block
 from raygrad.scheduler.segments.lowering import lower
@@ -184,13 +186,11 @@ def _handed_down(build: Builder, cotangent: int, count: int, style: str, scalar:
 
 def _priced(graph: Graph, prices: dict[str, tuple[float, float]], costs: Costs) -> Costs:
     """Return the costs under which each Function takes its seconds (forward, backward)."""
-    factors: dict[str, float] = {}
+    measured = MeasuredCosts(costs)
     for node, read, made in PricedGraph(graph, costs).classes.classes:
         if isinstance(node, (FunctionCall, FunctionVjp)):
             wanted = prices[node.fn.removeprefix("@")][isinstance(node, FunctionVjp)]
-            factors[costs.kind_of(node, read, made)] = wanted / costs.prior_seconds(node, read, made)
-    return Costs(**{**_figures(costs), "factors": factors})
-
-
-def _figures(costs: Costs) -> dict[str, float]:
-    return {name: getattr(costs, name) for name in Costs.__dataclass_fields__ if name != "factors"}
+            factor = wanted / costs.prior_seconds(node, read, made)
+            measured.kinds[costs.kind_of(node, read, made)] = Estimate(factor, 0.0, wanted, 3)
+    measured.links_were()
+    return measured.costs()
