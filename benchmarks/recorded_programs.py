@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from measure import Grid
@@ -20,12 +20,16 @@ from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.critical_path import lower_bound
 from raygrad.scheduler.model.dag import Dag, Platform
+from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.model.priced_graph import PricedGraph
+from raygrad.scheduler.model.running_estimates import Estimate
 from raygrad.scheduler.planning.planner import Planned, make_plan
 
 FOLDER = Path(__file__).parent / "recorded"
 WORKERS = (2, 4)
+RUNS = 3
+"""The runs in which times count as measured: the values of numbers do not matter."""
 LINKS = Costs(
     call_seconds=0.3e-3,
     hop_seconds=0.8e-3,
@@ -71,11 +75,14 @@ def load(name: str) -> Program:
     data = json.loads((FOLDER / f"{name}.json").read_text())
     graph = decode_graph(base64.b64decode(data["graph"]))
     priced = PricedGraph(graph, LINKS)
-    factors: dict[str, float] = {}
+    measured = MeasuredCosts(LINKS)
     for number, took in zip(priced.classes.number, data["microseconds"], strict=True):
         node, read, made = priced.classes.classes[number]
-        factors[LINKS.kind_of(node, read, made)] = max(1e-6 * took, 1e-7) / LINKS.prior_seconds(node, read, made)
-    return Program(graph, tuple(data["residency"]), replace(LINKS, factors=factors))
+        seconds = max(1e-6 * took, 1e-7)
+        factor = seconds / LINKS.prior_seconds(node, read, made)
+        measured.kinds[LINKS.kind_of(node, read, made)] = Estimate(factor, 0.0, seconds, RUNS)
+    measured.links_were()
+    return Program(graph, tuple(data["residency"]), measured.costs())
 
 
 def results(_quick: bool) -> list[Grid]:

@@ -7,15 +7,17 @@ forward and backward, by one call; the joins are on worker 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.memory.execution_order import chain_segments
 from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.model.plan import Cluster, Plan
 from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
+from raygrad.scheduler.model.running_estimates import Estimate
 from raygrad.scheduler.planning.planner import Planned
 from raygrad.scheduler.segments.block_cuts import Block
 from raygrad.scheduler.segments.lowering import lower
@@ -184,9 +186,11 @@ def _handed_down(build: Builder, cotangent: int, count: int, style: str, scalar:
 
 def _priced(graph: Graph, prices: dict[str, tuple[float, float]], costs: Costs) -> Costs:
     """Return the costs under which each Function takes its seconds (forward, backward)."""
-    factors: dict[str, float] = {}
+    measured = MeasuredCosts(costs)
     for node, read, made in PricedGraph(graph, costs).classes.classes:
         if isinstance(node, (FunctionCall, FunctionVjp)):
             wanted = prices[node.fn.removeprefix("@")][isinstance(node, FunctionVjp)]
-            factors[costs.kind_of(node, read, made)] = wanted / costs.prior_seconds(node, read, made)
-    return replace(costs, factors=factors)
+            factor = wanted / costs.prior_seconds(node, read, made)
+            measured.kinds[costs.kind_of(node, read, made)] = Estimate(factor, 0.0, wanted, 3)
+    measured.links_were()
+    return measured.costs()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -218,3 +219,28 @@ def test_what_a_session_dropped_says_so() -> None:
     session.__exit__(ValueError, ValueError(), None)
     with pytest.raises(SessionError, match="dropped when its session was closed"):
         made.tolist()
+
+
+class MayFail(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, how: str) -> Any:
+        if how == "fails":
+            raise ValueError("this member fails")
+        return rg.from_numpy(x.numpy() * 2)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2, None
+
+
+@pytest.mark.parametrize(("how", "discard"), [("fails", False), ("works", True)])
+def test_what_a_session_leaves_deferred_says_so_when_it_is_read(how: str, discard: bool) -> None:
+    session = rg.Session().__enter__()
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    assert MayFail.apply(x, "known").sum().item() == 6.0
+    loss: Any = MayFail.apply(x, "other").sum() + MayFail.apply(x, how).sum()
+    with pytest.raises(ValueError, match="this member fails") if how == "fails" else nullcontext():
+        session.close(discard=discard)
+    for look in (lambda: loss.item(), lambda: loss.shape, lambda: loss.backward()):
+        with pytest.raises(SessionError, match="dropped when its session was closed"):
+            look()

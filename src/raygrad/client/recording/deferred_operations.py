@@ -6,6 +6,7 @@ products with numbers, and the reductions `sum()` and `mean()`. All else waits f
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -15,6 +16,7 @@ from raygrad.autograd.core.recorder import Pending, Recorder
 from raygrad.autograd.nodes.node import Node, next_sequence
 from raygrad.autograd.tensor.presumed_tensor import DeferredTensor, complete, hidden_data
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.errors import DroppedError
 
 from .record_log import RecordLog
 from .source_locations import Site, user_site
@@ -128,9 +130,11 @@ def defer(log: RecordLog, name: str, operands: Sequence[Any]) -> Tensor | None:
 
 
 def record_deferred(log: RecordLog) -> None:
-    """Record what is deferred and somebody holds: a session ends. Waits for the runs that show how."""
+    """Record what is deferred and somebody holds: a session ends. Waits for the runs that show how. What reads from a
+    run that failed is left as it is: whoever reads it is told."""
     for operation in sorted(log.operations, key=lambda one: one.sequence):
-        operation.await_facts()
+        with contextlib.suppress(DroppedError):
+            operation.await_facts()
 
 
 def _as_it_is(log: RecordLog, operand: Any) -> Tensor | None:

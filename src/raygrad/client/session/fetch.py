@@ -52,7 +52,7 @@ class Fetcher:
     def wait_for_facts(self, record: NodeRecord) -> None:
         """Wait until the run of a record has shown whether what is presumed of it holds, unless that is checked by the
         worker. Raises what `read` does."""
-        if not self._log.closed:
+        if record.failed or record.run in self._failures.runs or not self._log.closed:
             self._ensure_submitted(record)
             if not record.learn.relied_on:
                 self.wait_for(record, lambda: not record.learn.presumes)
