@@ -116,7 +116,7 @@ def test_a_compiled_step_keeps_program_order():
 def test_graphs_with_such_code_are_recognised():
     with rg.Session(workers=2) as session:
         function = noting([])
-        for _ in range(4):
+        for _ in range(8):
             ensemble(function)
         assert session._submitter._graphs.found >= 2
 
