@@ -7,33 +7,36 @@ first. Whoever looks at anything of a deferred one waits.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
 from raygrad.errors import SessionError
 
-from ..core.recorder import Data, Pending
+from ..core.recorder import Pending
 from .tensor import Tensor
 
 
 class PresumedTensor(Tensor):
-    """An output with presumed facts. Its class becomes `Tensor` as soon as something goes by these."""
+    """An output with presumed facts. Its class becomes `Tensor` as soon as something goes by these: whatever is looked
+    at or set, but for the methods that wait."""
 
     def become_plain(self) -> bool:
         """Become a plain tensor, whose facts somebody relies on; True."""
+        record = hidden_data(self).record
         _make_plain(self)
-        self.__dict__["_data"].record.rely()
+        record.rely()
         return True
 
-    @property
-    def _data(self) -> Data:
-        self.become_plain()
-        return self.__dict__["_data"]
+    def __getattribute__(self, name: str) -> Any:
+        if name not in _WITHOUT_FACTS and not name.startswith("__"):  # protocols ask for many that there are not
+            PresumedTensor.become_plain(self)
+        return object.__getattribute__(self, name)
 
-    @_data.setter
-    def _data(self, value: Data) -> None:
-        _make_plain(self)
-        self.__dict__["_data"] = value
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "__class__":
+            PresumedTensor.become_plain(self)
+        object.__setattr__(self, name, value)
 
 
 def _make_plain(tensor: Any) -> None:
@@ -66,7 +69,9 @@ def _await_run(tensor: Tensor, *, reading: bool) -> None:
         SessionError: the session is closed.
     """
     hidden_data(tensor).record.await_facts(reading=reading)
-    if type(tensor) is DeferredTensor:
+    with _completing:
+        dropped = type(tensor) is DeferredTensor
+    if dropped:
         raise SessionError("this value was dropped when its session was closed")
 
 
@@ -75,12 +80,18 @@ def hidden_data(tensor: Tensor) -> Pending:
     return object.__getattribute__(tensor, "__dict__")["_data"]
 
 
+_completing: Final = threading.Lock()
+"""Held while a tensor takes on its facts, which another thread may be looking at."""
+
+
 def complete(tensor: Tensor, made: Tensor) -> None:
-    """Let a deferred tensor become what `made` is, which nobody else holds."""
-    own = object.__getattribute__(tensor, "__dict__")
-    own.clear()
-    own.update(made.__dict__)
-    _make_plain(tensor)
+    """Let a presumed or deferred tensor become what `made` is, which nobody else holds."""
+    own, new = object.__getattribute__(tensor, "__dict__"), made.__dict__
+    with _completing:
+        own.update(new)
+        for name in own.keys() - new.keys():
+            del own[name]
+        _make_plain(tensor)
 
 
 def _deferring(name: str) -> Callable[..., Any]:
@@ -124,6 +135,9 @@ _READING: Final = (
     *("__bool__", "__float__", "__int__", "__index__", "__complex__", "__deepcopy__", "__reduce__"),
 )
 """The methods of a tensor that wait for its value."""
+
+_WITHOUT_FACTS: Final = frozenset(("become_plain", *_READING))
+"""What may be looked at of a presumed tensor without going by its facts."""
 
 for _name in _READING:
     setattr(PresumedTensor, _name, _reading(_name))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.errors import GraphError, SessionError
+from raygrad.errors import DroppedError, GraphError, SessionError
 
 
 @pytest.fixture
@@ -291,6 +291,20 @@ def test_a_failure_is_raised_where_an_output_is_looked_at(session: Any) -> None:
     with pytest.raises(KeyError, match="unheard of"):
         _ = y.shape
     assert Reduce.apply(x, "sum").item() == 3.0
+
+
+def test_a_failure_is_raised_once_by_changes_in_place_of_something_else(session: Any) -> None:
+    Reduce.apply(leaf(1, 2), "none").tolist()
+    other: Any = rg.tensor([1.0, 2.0])
+    outputs = [Reduce.apply(leaf(*range(size)), "unknown") for size in (3, 4)]
+    with pytest.raises(KeyError, match="unknown"):
+        other.add_(1.0)
+    other.add_(1.0)
+    other.mul_(2.0)
+    assert other.tolist() == [4.0, 6.0]
+    for output in outputs:
+        with pytest.raises(DroppedError):
+            output.tolist()
 
 
 def test_an_output_of_a_session_that_dropped_it_says_so() -> None:

@@ -264,6 +264,38 @@ def test_a_fact_that_was_seen_has_to_hold(session: Any) -> None:
     assert Head.apply(x, 3.0).shape == (3,)
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda made: made.requires_grad,
+        lambda made: made.grad_fn,
+        lambda made: made.is_leaf,
+        lambda made: made.register_hook(lambda grad: grad),
+        lambda made: made.retain_grad(),
+        lambda made: setattr(made, "note", 1),
+        lambda made: setattr(made, "data", rg.zeros(2)),
+    ],
+    ids=["requires_grad", "grad_fn", "is_leaf", "hook", "retain_grad", "attribute", "data"],
+)
+def test_whatever_was_looked_at_or_set_has_to_hold(session: Any, look: Any) -> None:
+    class Clips(Scale):
+        """Has no gradient where its number is negative."""
+
+        @staticmethod
+        def forward(ctx: Any, x: Any, scale: Any) -> Any:
+            made = Scale.forward(ctx, x, scale)
+            if scale < 0:
+                ctx.mark_non_differentiable(made)
+            return made
+
+    Clips.apply(leaf(1, 2), 1.0)
+    made = Clips.apply(leaf(1, 2), -1.0)
+    look(made)
+    with pytest.raises(GraphError, match=r"argument 1 \(scale\) = -1\.0"):
+        Scale.apply(leaf(1), 1.0).tolist()
+    assert not Clips.apply(leaf(1, 2), -1.0).requires_grad
+
+
 def test_a_fact_that_was_seen_has_to_hold_even_if_no_value_is_read() -> None:
     session = rg.Session(workers=1)
     x = rg.tensor([1.0, 2.0, 3.0, 4.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.tensor.presumed_tensor import DeferredTensor
-from raygrad.errors import SessionError
+from raygrad.errors import SessionError, ShapeError
 
 
 class Part(rg.autograd.Function):
@@ -244,3 +245,72 @@ def test_what_a_session_leaves_deferred_says_so_when_it_is_read(how: str, discar
     for look in (lambda: loss.item(), lambda: loss.shape, lambda: loss.backward()):
         with pytest.raises(SessionError, match="dropped when its session was closed"):
             look()
+
+
+@pytest.mark.parametrize("make", [lambda one, other: one + other, lambda one, other: other - one], ids=["add", "sub"])
+def test_an_operation_that_its_operands_do_not_allow_is_told_with_its_line(session: Any, make: Any) -> None:
+    known(1, 2)
+    x, y = (rg.tensor([1.0] * count, requires_grad=True) for count in (2, 3))
+    with pytest.raises(ShapeError) as eager:
+        make(x * 1.0, y * 1.0)
+    made = make(Part.apply(x, "double"), Part.apply(y, "double"))
+    assert is_deferred(made)
+    for _ in range(2):
+        with pytest.raises(ShapeError) as late:
+            made.tolist()
+        assert str(late.value) == str(eager.value)
+        assert [note for note in late.value.__notes__ if "test_deferred_operations.py" in note]
+
+
+def test_an_operation_that_nobody_looked_at_is_told_of_when_the_session_ends() -> None:
+    held: list[Any] = []
+
+    def program(look: bool) -> None:
+        with rg.Session(workers=1):
+            known(1, 2)
+            x, y = (rg.tensor([1.0] * count, requires_grad=True) for count in (2, 3))
+            held.append((Part.apply(x, "double") + Part.apply(y, "double")) * 2.0)
+            if look:
+                with pytest.raises(ShapeError, match="size of tensor a"):
+                    held[-1].tolist()
+
+    program(look=True)
+    with pytest.raises(ShapeError, match="size of tensor a"):
+        program(look=False)
+
+
+def test_an_operation_that_no_operand_knows_is_a_type_error(session: Any) -> None:
+    class Compares(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            return x > y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return None, None
+
+    x = rg.tensor([1.0, 2.0])
+    with pytest.raises((TypeError, RuntimeError)) as eager:
+        (x > 1.0) - (x > 2.0)
+    Compares.apply(x, x).tolist()
+    y = rg.tensor([1.0])
+    made = Compares.apply(x, y) - Compares.apply(x, y)
+    assert is_deferred(made)
+    with pytest.raises(eager.type) as late:
+        made.tolist()
+    assert str(late.value) == str(eager.value)
+
+
+def test_several_threads_may_look_at_one_result() -> None:
+    with rg.Session(workers=2):
+        x = known(1, 2)
+        y: Any = rg.tensor([1.0, 2.0, 3.0])
+        made: list[Any] = []
+        for _ in range(10):
+            total = Part.apply(x, "double") + Part.apply(y, "sum") * 2.0
+            threads = [threading.Thread(target=lambda one=total: made.append(one.tolist())) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert made == [[13.0, 14.0]] * 40

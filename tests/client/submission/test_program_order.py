@@ -170,3 +170,41 @@ def test_code_that_changes_nothing_runs_at_the_same_time():
 
 
 MEETING = threading.Barrier(2)
+
+
+@pytest.mark.parametrize("workers", [None, 1, 3])
+def test_calls_with_numbers_alone_keep_program_order_too(workers: int | None):
+    notes: list[Any] = []
+
+    class Makes(rg.autograd.Function):
+        """Makes an array of a number, and tells how many have been made."""
+
+        @staticmethod
+        def forward(ctx: Any, number: Any) -> Any:
+            notes.append(number)
+            return rg.tensor([float(number), float(len(notes))])
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return None
+
+    class Adds(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, number: Any) -> Any:
+            notes.append(-number)
+            return x + float(len(notes))
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad, None
+
+    def program() -> tuple[Any, Any]:
+        notes.clear()
+        x: Any = rg.tensor([1.0, 2.0])
+        made = [one for number in range(5) for one in (Makes.apply(number), Adds.apply(x, number))]
+        return [one.tolist() for one in made], list(notes)
+
+    expected = program()
+    with rg.Session(workers=workers):
+        for _ in range(3):
+            assert program() == expected

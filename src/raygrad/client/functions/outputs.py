@@ -16,6 +16,7 @@ from raygrad.autograd.mutation.inplace import rebase_on_function
 from raygrad.autograd.storage.view import function_creation, record_alias, record_function_view
 from raygrad.autograd.storage.view_geometry import ViewGeometry
 from raygrad.autograd.tensor.inference import mark_inference
+from raygrad.autograd.tensor.presumed_tensor import complete
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.signatures import CAPTURED, DIRTY, SAME
 from raygrad.proto.ir.specs import ObjectSpec
@@ -120,9 +121,7 @@ def _as(made: Tensor, present: Sequence[Tensor | None], number: int) -> Tensor:
     tensor = present[number] if present else None
     if tensor is None:
         return made
-    tensor.__class__ = Tensor  # from here on its attributes are there to be looked at
-    tensor.__dict__.clear()
-    tensor.__dict__.update(made.__dict__)
+    complete(tensor, made)
     return tensor
 
 

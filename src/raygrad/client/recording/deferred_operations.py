@@ -6,7 +6,7 @@ products with numbers, and the reductions `sum()` and `mean()`. All else waits f
 
 from __future__ import annotations
 
-import contextlib
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -16,13 +16,31 @@ from raygrad.autograd.core.recorder import Pending, Recorder
 from raygrad.autograd.nodes.node import Node, next_sequence
 from raygrad.autograd.tensor.presumed_tensor import DeferredTensor, complete, hidden_data
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.errors import DroppedError
+from raygrad.errors import DroppedError, RaygradError
 
 from .record_log import RecordLog
 from .source_locations import Site, user_site
 
 SCALING: Final = frozenset(("__mul__", "__rmul__", "__truediv__"))
 """The methods that would save a tensor that they multiply by, and are deferred for numbers alone."""
+
+_python: Any = operator
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def method(tensor: Any, other: Any) -> Any:
+        return function(other, tensor)
+
+    return method
+
+
+_METHODS: Final[dict[str, Callable[..., Any]]] = {
+    **{f"__{name}__": getattr(_python, name) for name in ("add", "sub", "mul", "truediv", "neg")},
+    **{f"__r{name}__": _reflected(getattr(_python, name)) for name in ("add", "sub", "mul")},
+    "sum": Tensor.sum,
+    "mean": Tensor.mean,
+}
+"""By name of the method, what is done once the operands are known. Operators of Python say which they refuse."""
 
 _RESERVED: Final = 8
 """Places among the nodes of a pass that an operation keeps for its own."""
@@ -32,10 +50,21 @@ class DeferredOperation:
     """One method of a tensor with its operands, the place of its node and the state of its thread, as they were when
     the user called it. It stands in for the data of its result."""
 
-    __slots__ = ("__weakref__", "_grad", "_log", "_method", "_operands", "_pin", "_result", "_site", "sequence")
+    __slots__ = (
+        "__weakref__",
+        "_grad",
+        "_log",
+        "_method",
+        "_operands",
+        "_pin",
+        "_result",
+        "_site",
+        "error",
+        "sequence",
+    )
 
     def __init__(
-        self, log: RecordLog, method: Callable[..., Tensor], operands: Sequence[Any], result: Tensor, site: Site
+        self, log: RecordLog, method: Callable[..., Any], operands: Sequence[Any], result: Tensor, site: Site
     ) -> None:
         self._log = log
         self._method = method
@@ -43,6 +72,8 @@ class DeferredOperation:
         self._grad = state.here.grad
         self._pin = log.pin
         self._site = site
+        self.error: Exception | None = None
+        """Why its operands do not allow it: known once they are."""
         self.sequence = next_sequence()
         """Where its node stands among those of a pass."""
         for _ in range(_RESERVED):
@@ -75,14 +106,18 @@ class DeferredOperation:
                 waiting.pop()
 
     def _record(self, *, reading: bool) -> None:
-        result = self._result()
-        if result is None or type(result) is not DeferredTensor:  # an operand of two others, recorded by now
+        if not self._is_outstanding():
             return
         for operand in self._operands:
             if type(operand) is DeferredTensor:
                 hidden_data(operand).record.await_facts(reading=reading)
         log = self._log
         with log.lock:
+            result = self._result()
+            if result is None or not self._is_outstanding():  # another thread recorded it
+                return
+            if self.error is not None:
+                raise self.error
             modes, pin, count = state.here, log.pin, len(log.records)
             mark = next_sequence()
             state.here = Modes()
@@ -91,13 +126,21 @@ class DeferredOperation:
             log.pin = self._pin
             try:
                 made = self._method(*self._operands)
+            except (RaygradError, TypeError) as error:
+                self.error = error
+                error.add_note(f"raygrad: raised for an operation at {self._site}")
+                raise
             finally:
                 state.here, log.pin = modes, pin
             for record in log.records[count:]:
                 record.site = self._site
-        _renumber(made._grad_fn, mark, self.sequence)
-        complete(result, made)
-        self._operands = ()
+            _renumber(made._grad_fn, mark, self.sequence)
+            complete(result, made)
+            self._operands = ()
+
+    def _is_outstanding(self) -> bool:
+        """Tell whether somebody holds the result, and it has not been recorded: it may be an operand of two others."""
+        return type(self._result()) is DeferredTensor
 
 
 def defer(log: RecordLog, name: str, operands: Sequence[Any]) -> Tensor | None:
@@ -125,16 +168,24 @@ def defer(log: RecordLog, name: str, operands: Sequence[Any]) -> Tensor | None:
     if name in SCALING and len([one for one in given if type(one) is DeferredTensor]) > 1:
         return None
     result: Tensor = object.__new__(DeferredTensor)
-    DeferredOperation(log, getattr(Tensor, name), given, result, user_site(3))
+    DeferredOperation(log, _METHODS[name], given, result, user_site(3))
     return result
 
 
 def record_deferred(log: RecordLog) -> None:
     """Record what is deferred and somebody holds: a session ends. Waits for the runs that show how. What reads from a
-    run that failed is left as it is: whoever reads it is told."""
-    for operation in sorted(log.operations, key=lambda one: one.sequence):
-        with contextlib.suppress(DroppedError):
+    run that failed is left as it is: whoever reads it is told. So is what operands do not allow, if somebody was told.
+    """
+    operations = sorted(log.operations, key=lambda one: one.sequence)
+    told = [one.error for one in operations]
+    for operation in operations:
+        try:
             operation.await_facts()
+        except DroppedError:
+            pass
+        except (RaygradError, TypeError) as error:
+            if error not in told:
+                raise
 
 
 def _as_it_is(log: RecordLog, operand: Any) -> Tensor | None:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from raygrad.errors import SessionError
+from raygrad.errors import DroppedError, SessionError
 from raygrad.proto.ir.nodes import OpCall
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 
@@ -104,9 +104,14 @@ class RecordLog:
         return any(isinstance(source, tuple) and source[0] is made for source in sources)
 
     def await_calls(self) -> None:
-        """Wait for what deferred calls return: memory is about to be changed that outputs may prove to share."""
-        while self.calls:
-            self.calls.pop().await_facts(reading=False)
+        """Wait for what deferred calls return: memory is about to be changed that outputs may prove to share. The error
+        of a run that failed is raised once; whoever reads what it dropped is told then."""
+        with self.lock:
+            calls = list(self.calls)
+        for call in calls:  # which stays in the set meanwhile: another thread has to wait, too
+            with suppress(DroppedError):
+                call.await_facts(reading=False)
+            self.calls.discard(call)
 
     def can_wait(self) -> bool:
         """Tell whether the records may be submitted after replays of compiled functions: they are few and small, and

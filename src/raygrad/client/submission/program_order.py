@@ -48,14 +48,12 @@ def in_program_order(log: RecordLog, records: list[NodeRecord], ordered: Collect
 
 
 def _after(log: RecordLog, record: NodeRecord, last: NodeRecord) -> list[NodeRecord]:
-    """Have a record read its first array through a control dependency on the `last` one; return that. Empty if it
-    reads no array."""
-    for source in record.sources:
-        entry = _entry_of(source)
-        if entry is not None and isinstance(entry.spec, ArraySpec):
-            break
-    else:
+    """Have a record read its first array, or else its first constant, through a control dependency on the `last` one;
+    return that. Empty if it reads nothing."""
+    given = [(one, entry) for one in record.sources if (entry := _entry_of(one)) is not None]
+    if not given:
         return []
+    source, entry = next((pair for pair in given if isinstance(pair[1].spec, ArraySpec)), given[0])
     made = next((i for i, one in enumerate(last.outputs) if isinstance(one.spec, ArraySpec)), 0)
     work = ControlDependency(*UNPLACED)
     awaiting = NodeRecord(log, work, (source, (last, made, None)), (entry,), record.site)
