@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
+from itertools import chain
 from typing import Final
 
 from ..model.critical_path import EdgeLists
@@ -97,12 +98,14 @@ class _SharePlacer:
         """Give each worker a contiguous share of a level's branches; less to those that must run some of them."""
         problem, work = self.problem, self.branches.work
         load = [0.0] * self.count
+        levels = self.branches.levels
+        for branch in chain(*levels) if level is levels[0] else level:  # what comes later is divided with the first
+            if problem.fixed[branch] >= 0:
+                load[problem.fixed[branch]] += work[branch]
         known: list[int] = []
         guessed: list[int] = []
         for branch in level:
-            if problem.fixed[branch] >= 0:
-                load[problem.fixed[branch]] += work[branch]
-            else:
+            if problem.fixed[branch] < 0:
                 (known if self.unknown.isdisjoint(members[branch]) else guessed).append(branch)
         for free in filter(None, (known, guessed)):
             self._share(free, load, members, first=level is self.branches.levels[0])
