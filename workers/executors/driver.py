@@ -477,11 +477,8 @@ class Driver:
 
     def _withdraw(self, command: WithdrawSegments) -> None:
         """Have workers withdraw segments that they have not begun."""
-        names: list[tuple[int, SegmentId]] = []
-        for number, index in command.segments:
-            worker = self._runs[number].planned.plan.segments[index].worker
-            names.append((worker, SegmentId(number, index)))
-        self.executor.withdraw(names)
+        named = zip(command.workers, command.segments, strict=True)
+        self.executor.withdraw([(worker, SegmentId(*name)) for worker, name in named])
 
     def _withdrawn(self, works: Sequence[Work]) -> None:
         """Take in which works were withdrawn. What they were to unpin goes with the next call to their worker."""

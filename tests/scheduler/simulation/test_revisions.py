@@ -72,6 +72,7 @@ def test_whatever_is_withdrawn_and_whenever_every_run_ends_and_no_node_runs_twic
         "window": data.draw(st.sampled_from([1, 2, 16])),
         "dispatch_seconds": data.draw(st.sampled_from([0.0, 1e-3])),
         "withdraw_seconds": data.draw(st.sampled_from([0.0, 1e-3, 0.05])),
+        "recovery_time": data.draw(st.sampled_from([0.0, 0.1, float("inf")])),
     }
     shown = simulate(submissions, cluster, costs, watch=check_invariants, **options)
     assert shown == simulate(submissions, cluster, costs, **options)
