@@ -17,6 +17,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 import base64
+import importlib
 import json
 import sys
 import tempfile
@@ -68,13 +69,15 @@ def ensemble(functions: Sequence[Any], join: str) -> Step:
         if join == "stack":
             loss = rg.stack([output.sum() for output in outputs]).sum()
         elif join == "fold":
-            loss = 0.0
+            loss: Any = 0.0
             for output in outputs:
                 loss = loss + (output * 2.0).sum()
         else:
-            loss = (sum(outputs) ** 2).sum()
+            total: Any = sum(outputs)
+            loss = (total**2).sum()
         loss.backward()
-        return x.grad.numpy()
+        gradient: Any = x.grad
+        return gradient.numpy()
 
     return step
 
@@ -113,7 +116,7 @@ def pipeline() -> Step:
 
     def step() -> Any:
         optimizer.zero_grad()
-        loss = 0.0
+        loss: Any = 0.0
         for x in batches:
             for one, weight in zip(stages, weights, strict=True):
                 x = one.apply(x, weight)
@@ -158,7 +161,7 @@ def assimilation() -> Step:
             for one in observations:
                 end = Propagate.apply(end)
                 terms.append(((end - one) ** 2).sum())
-        loss = sum(terms)
+        loss: Any = sum(terms)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -169,13 +172,10 @@ def assimilation() -> Step:
 def seismic() -> Step:
     """Return an iteration of `examples/seismic`."""
     sys.path.insert(0, str(EXAMPLES / "seismic"))
-    import acoustics
-    import invert
-    from experiment import courant, ground, survey
-
-    world, shots = ground(), survey(8)
+    acoustics, experiment, invert = map(importlib.import_module, ("acoustics", "experiment", "invert"))
+    world, shots = experiment.ground(), experiment.survey(8)
     waves = invert.seismogram(acoustics.Medium)
-    true = courant(rg.tensor(world.true))
+    true = experiment.courant(rg.tensor(world.true))
     observed = [waves.apply(true, shot) for shot in shots]
     velocity = rg.tensor(world.initial).requires_grad_()
     velocity.register_hook(invert.direction)
@@ -196,8 +196,7 @@ def seismic() -> Step:
 def digits() -> Step:
     """Return a training step of `examples/digits.py`."""
     sys.path.insert(0, str(EXAMPLES))
-    import digits as example
-
+    example = importlib.import_module("digits")
     random = np.random.default_rng(0)
     parameters = example.initial_parameters()
     optimizer = rg.optim.SGD(parameters, lr=example.LEARNING_RATE, momentum=example.MOMENTUM)

@@ -161,7 +161,7 @@ def results(quick: bool) -> list[Grid]:
 
 def by_family(size: int, workers: int, graphs: int, rows: Sequence[Sequence[Case]]) -> Grid:
     """Return the table of one size: means over the graphs of a family and ratio, and of all."""
-    lines = [(row[0].family, f"{row[0].ccr:g}", *_figures(row)) for row in rows]
+    lines: list[tuple[str, ...]] = [(row[0].family, f"{row[0].ccr:g}", *_figures(row)) for row in rows]
     every = [case for row in rows for case in row]
     lines.append(("all", "", *_figures(every)))
     over_heft = statistics.mean(case.revised for case in every) / statistics.mean(case.heft for case in every)

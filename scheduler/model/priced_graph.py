@@ -141,11 +141,16 @@ class PricedGraph:
     @computed_once
     def known_share(self) -> float:
         """The share of the predicted work that is not of unknown Functions."""
-        unknown = {*self.unknown_classes}
-        if not unknown:
+        if not self.unknown_nodes:
             return 1.0
-        number, seconds = self.classes.number, self.seconds
-        return 1.0 - sum([took for one, took in zip(number, seconds, strict=True) if one in unknown]) / sum(seconds)
+        seconds = self.seconds
+        return 1.0 - sum([seconds[node] for node in self.unknown_nodes]) / sum(seconds)
+
+    @computed_once
+    def unknown_nodes(self) -> list[int]:
+        """The nodes of user Functions that never ran and have no hint."""
+        unknown = {*self.unknown_classes}
+        return [node for node, one in enumerate(self.classes.number) if one in unknown] if unknown else []
 
     @computed_once
     def seconds(self) -> list[float]:

@@ -204,7 +204,7 @@ def _candidate_placements(
     """Return candidate placements of the nodes of a graph, the last ones of the problem, on several workers: shares of
     branches, then schedules of the search, best first by their makespans. Each is made when it is asked for."""
     held = len(problem) - len(priced.seconds)
-    for node_worker in place_branches(problem, seed):
+    for node_worker in place_branches(problem, seed, {held + node for node in priced.unknown_nodes}):
         yield _Candidate(tuple(node_worker[held:]), shares=True)
     search = ScheduleSearch(problem, SeededRandom(seed))
     search.try_pass(False, problem.depth_first_order(), EARLIEST_FINISH)

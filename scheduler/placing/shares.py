@@ -9,7 +9,7 @@ within a share does not matter, only how much work it has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from typing import Final
 
 from ..model.critical_path import EdgeLists
@@ -24,13 +24,18 @@ UNEVEN_SHARE: Final = 0.03
 """The share of a worker's work by which levels after the first may be unbalanced, so that less is transferred."""
 
 
-def place_branches(problem: PlacementProblem, seed: int = 0) -> Iterator[list[int]]:
+def place_branches(
+    problem: PlacementProblem, seed: int = 0, unknown: AbstractSet[int] = frozenset()
+) -> Iterator[list[int]]:
     """Return placements by shares of branches, each the worker of every node, the simplest first; none if no level of
     the graph has two branches. Each is made when it is asked for.
 
     Constraints are kept. The first share goes to worker `seed`, unless other workers hold what shares read. In the
     second placement one worker has all nodes that read from branches of several workers: it gathers what a fold would
     hand from worker to worker. In the third shares are no longer contiguous, but as equal as they can be.
+
+    Branches that have some of the `unknown` nodes, whose seconds are guesses, are divided after the others of their
+    level: a share of guesses would leave its worker idle where they take nothing.
     """
     fixed, group = problem.fixed, problem.group
     whole = sum(problem.seconds)
@@ -38,18 +43,25 @@ def place_branches(problem: PlacementProblem, seed: int = 0) -> Iterator[list[in
         return  # others have decided
     branches = Branches(problem)
     if any(len(level) > 1 for level in branches.levels):
-        yield _SharePlacer(problem, branches, seed).run()
-        yield _SharePlacer(problem, branches, seed, gather=True).run()
-        yield _SharePlacer(problem, branches, seed, balance=True).run()
+        yield _SharePlacer(problem, branches, seed, unknown).run()
+        yield _SharePlacer(problem, branches, seed, unknown, gather=True).run()
+        yield _SharePlacer(problem, branches, seed, unknown, balance=True).run()
 
 
 class _SharePlacer:
     """One call of `place_branches`."""
 
     def __init__(
-        self, problem: PlacementProblem, branches: Branches, seed: int, gather: bool = False, balance: bool = False
+        self,
+        problem: PlacementProblem,
+        branches: Branches,
+        seed: int,
+        unknown: AbstractSet[int],
+        gather: bool = False,
+        balance: bool = False,
     ) -> None:
         self.problem = problem
+        self.unknown = unknown
         self.branches = branches
         self.gather = gather
         self.balance = balance
@@ -85,20 +97,28 @@ class _SharePlacer:
         """Give each worker a contiguous share of a level's branches; less to those that must run some of them."""
         problem, work = self.problem, self.branches.work
         load = [0.0] * self.count
-        free: list[int] = []
+        known: list[int] = []
+        guessed: list[int] = []
         for branch in level:
             if problem.fixed[branch] >= 0:
                 load[problem.fixed[branch]] += work[branch]
             else:
-                free.append(branch)
-        even = sum([work[branch] for branch in level]) / self.count
+                (known if self.unknown.isdisjoint(members[branch]) else guessed).append(branch)
+        for free in filter(None, (known, guessed)):
+            self._share(free, load, members, first=level is self.branches.levels[0])
+
+    def _share(self, free: list[int], load: list[float], members: dict[int, list[int]], first: bool) -> None:
+        """Give each worker a share of some branches of a level, beside its load."""
+        problem, work = self.problem, self.branches.work
+        even = (sum(load) + sum([work[branch] for branch in free])) / self.count
         votes = {branch: self._votes(members[branch]) for branch in free}
-        if level is not self.branches.levels[0]:
+        if not first:
             wished = {branch: max(saved, key=saved.__getitem__, default=-1) for branch, saved in votes.items()}
             if self._by_wish(free, wished, load, even, members):
                 return
             free.sort(key=wished.__getitem__)
-        amounts, room = [work[branch] for branch in free], [max(even - one, 0.0) for one in load]
+        amounts = [work[branch] for branch in free]
+        room = [max(even - load[(share + self.seed) % self.count], 0.0) for share in range(self.count)]
         shares = _equal_shares(amounts, room) if self.balance else _contiguous_shares(amounts, room)
         homes = self._homes(shares, [votes[branch] for branch in free])
         for share, home in zip(shares, homes, strict=True):
@@ -114,20 +134,21 @@ class _SharePlacer:
         self,
         level: Sequence[int],
         wished: dict[int, int],
-        load: Sequence[float],
+        load: list[float],
         even: float,
         members: dict[int, list[int]],
     ) -> bool:
         """Place a level's branches each where it reads from, if that is nearly balanced, and tell whether it was."""
-        work, load = self.branches.work, list(load)
+        work, then = self.branches.work, list(load)
         for branch in level:
-            load[wished[branch]] += work[branch]
+            then[wished[branch]] += work[branch]
         slack = UNEVEN_SHARE * sum(work.values()) / self.count
-        if min(wished.values(), default=-1) < 0 or max(load) > even + slack or self.problem.allowed:
+        if min(wished.values(), default=-1) < 0 or max(then) > even + slack or self.problem.allowed:
             return False
         for branch in level:
             for node in members[branch]:
                 self._place(node, wished[branch])
+        load[:] = then
         return True
 
     def _votes(self, nodes: Sequence[int]) -> dict[int, float]:

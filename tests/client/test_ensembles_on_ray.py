@@ -53,7 +53,8 @@ def test_workers_run_contiguous_shares_of_the_members_forward_and_backward(ray_s
             loss = loss_of(x)
             with session.deferred():
                 loss.backward()
-            assert x.grad.numpy().tolist() == [28.0] * 1000
+            gradient: Any = x.grad
+            assert gradient.numpy().tolist() == [28.0] * 1000
             run = session.last_run
         assert run is not None
         report = run.wait().report()

@@ -62,7 +62,8 @@ def test_further_calls_do_not_wait_and_run_together(session: Any) -> None:
     assert [one.dtype for one in outputs] == [rg.float32, rg.float32, rg.float64, rg.float32]
     assert [one.tolist() for one in outputs] == [3.0, [1.0], [1.0, 2.0], 6.0]
     assert runs(session) == before + 1
-    sum(one.sum() for one in outputs).backward()
+    total: Any = sum(one.sum() for one in outputs)
+    total.backward()
     assert x.grad.tolist() == [3.0, 2.0]
 
 
@@ -334,7 +335,7 @@ def test_a_session_on_several_workers_gives_the_same_bits() -> None:
     def gradient() -> Any:
         x = leaf(0.1, 0.2, 0.3)
         outputs = [Reduce.apply(x * float(i), how) for i in range(1, 4) for how in ("none", "sum", "first", "double")]
-        loss = sum((one * 0.7).sum().float() for one in outputs)
+        loss: Any = sum((one * 0.7).sum().float() for one in outputs)
         loss.backward()
         return loss.item(), x.grad.tolist()
 

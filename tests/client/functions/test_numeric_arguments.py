@@ -38,7 +38,10 @@ def table(*runs: tuple[tuple[Any, ...], FunctionSignature]) -> NumericArguments:
 def presumed(known: NumericArguments, *values: Any) -> Any:
     """Return the extent that is presumed, None if the numbers have to be run first."""
     run = known.presumed(values)
-    return None if run is None else run.signature.expected.outputs[0].shape[0]
+    if run is None:
+        return None
+    observed: Any = run.signature.expected
+    return observed.outputs[0].shape[0]
 
 
 class Point(NamedTuple):

@@ -134,7 +134,8 @@ def test_numbers_that_were_run_with_and_others_are_one_plan(session: Any) -> Non
     for numbers in ((1, 2, 3), (3, 4, 5), (1, 200, 3), (2, 7, 9), (1, 1, 1)):
         x = leaf(1, 2)
         outputs = [Counts.apply(x, number) for number in numbers]
-        sum(one.sum() for one in outputs).backward()
+        total: Any = sum(one.sum() for one in outputs)
+        total.backward()
         assert x.grad.tolist() == [float(sum(numbers))] * 2
         keys.append(next(reversed(session._submitter._graphs._known)))
     assert len(set(keys[1:])) == 1
@@ -167,8 +168,8 @@ def test_types_are_told_apart_exactly_and_options_are_never_data(session: Any) -
 def test_a_nan_and_a_negative_zero_are_values_like_others(session: Any) -> None:
     for scale in (0.0, -0.0, float("nan"), float("nan")):
         found = Scale.apply(leaf(1), scale, shift=-0.0).numpy(force=True)
-        np.testing.assert_array_equal(np.signbit(found), np.signbit(np.float32([scale]) - 0.0))
-        np.testing.assert_array_equal(found, np.float32([scale]))
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(np.array([scale], np.float32) - 0.0))
+        np.testing.assert_array_equal(found, np.array([scale], np.float32))
     assert waits(session) == {"Scale": 1}
 
 
@@ -229,7 +230,8 @@ def test_a_node_saves_what_its_own_run_saved(session: Any) -> None:
         assert len(y.grad_fn.saved_tensors) == int(drop != 0.0)
         x.grad = None
         y.sum().backward()
-        assert x.grad.tolist() == [1.0 - drop] * 2
+        gradient: Any = x.grad
+        assert gradient.tolist() == [1.0 - drop] * 2
 
 
 MESSAGE = (
@@ -473,6 +475,6 @@ def test_presumed_and_deferred_calls_on_ray() -> None:
         with pytest.raises(GraphError, match=r"Keep behaved differently .*: output 0 is argument 0 itself"):
             Keep.apply(x, 0.0).sum().item()
         before = session.last_run
-        loss = sum(Scale.apply(leaf(*range(size)), 2).sum() for size in (1, 2, 3))
+        loss: Any = sum(Scale.apply(leaf(*range(size)), 2).sum() for size in (1, 2, 3))
         assert session.last_run is before
         assert loss.item() == 8.0

@@ -157,7 +157,8 @@ def test_nodes_stand_where_their_calls_did() -> None:
         nodes = {"a": Part.apply(x, "sum") + 1.0, "b": x * 2.0, "c": Part.apply(x, "first").mean(), "d": x * 3.0}
         for name, one in nodes.items():
             one.grad_fn.register_prehook(lambda grads, name=name: seen.append(name), **options)
-        sum(one.sum() for one in nodes.values()).backward()
+        total: Any = sum(one.sum() for one in nodes.values())
+        total.backward()
         return seen
 
     eager = orders()

@@ -99,7 +99,7 @@ def origins(explained: Any, name: str, kind: str = "forward") -> set[Origin]:
 
 def explain_step(session: rg.Session, function: Any, xs: list[Any], *args: Any) -> Any:
     with session.deferred():
-        total = sum([function.apply(x, *args).sum() for x in xs[1:]], function.apply(xs[0], *args).sum())
+        total: Any = sum([function.apply(x, *args).sum() for x in xs[1:]], function.apply(xs[0], *args).sum())
         total.backward()
         return session.explain()
 
@@ -124,7 +124,7 @@ def test_the_rest_of_a_first_step_is_divided() -> None:
     """Four applications, of which the first is waited for: the others and all of backward run on both workers."""
     with rg.Session(workers=2) as session:
         xs = leaves()
-        total = sum([Sleep.apply(x).sum() for x in xs[1:]], Sleep.apply(xs[0]).sum())
+        total: Any = sum([Sleep.apply(x).sum() for x in xs[1:]], Sleep.apply(xs[0]).sum())
         total.backward()
         report = session.run().wait(60).report()
         ran = {index: one for index, one in enumerate(report.graph.names) if one == "Sleep"}
@@ -162,7 +162,7 @@ def test_one_small_unknown_node_in_process_is_measured_and_then_all_is_as_before
     with rg.Session(workers=2) as session:
         xs = leaves()
         for _ in range(3):
-            total = sum([Quick.apply(x).sum() for x in xs[1:]], Quick.apply(xs[0]).sum())
+            total: Any = sum([Quick.apply(x).sum() for x in xs[1:]], Quick.apply(xs[0]).sum())
             total.backward()
             session.run().wait(60)
         explained = explain_step(session, Quick, xs)
@@ -233,7 +233,9 @@ def test_a_hint_may_follow_from_specs_and_other_arguments() -> None:
     with rg.Session(workers=2) as session:
         xs = leaves(3, size=2)
         with session.deferred():
-            total = sum([HintedByArguments.apply(x, steps).sum() for x, steps in zip(xs, (1, 10, 100), strict=True)])
+            total: Any = sum(
+                [HintedByArguments.apply(x, steps).sum() for x, steps in zip(xs, (1, 10, 100), strict=True)]
+            )
             explained = session.explain(total)
             seconds = [explained.plan.node_seconds[node] for node in of_function(explained, "HintedByArguments")]
             assert seconds == [pytest.approx(one, rel=0.13) for one in (0.02, 0.2, 2.0)]
@@ -284,7 +286,7 @@ def test_times_that_differ_between_values_are_kept_per_value() -> None:
             session.run().wait(60)
         xs = leaves(3)
         with session.deferred():
-            total = sum([Steps.apply(x, steps).sum() for x, steps in zip(xs, (1, 30, 1), strict=True)])
+            total: Any = sum([Steps.apply(x, steps).sum() for x, steps in zip(xs, (1, 30, 1), strict=True)])
             explained = session.explain(total)
             seconds = [explained.plan.node_seconds[node] for node in of_function(explained, "Steps")]
         assert seconds[1] > 0.25
@@ -327,7 +329,7 @@ def test_branches_that_never_ran_and_their_backwards_run_on_both_workers_at_once
     with rg.Session("ray", workers=2) as session:
         xs = leaves()
         with session.deferred():
-            total = sum([Declared.apply(x).sum() for x in xs[1:]], Declared.apply(xs[0]).sum())
+            total: Any = sum([Declared.apply(x).sum() for x in xs[1:]], Declared.apply(xs[0]).sum())
             total.backward()
         report = session.run().wait(120).report()
         names, kinds = report.graph.names, report.graph.kinds

@@ -116,7 +116,7 @@ def test_a_compiled_step_keeps_program_order():
 def test_graphs_with_such_code_are_recognised():
     with rg.Session(workers=2) as session:
         function = noting([])
-        for _ in range(4):
+        for _ in range(8):
             ensemble(function)
         assert session._submitter._graphs.found >= 2
 
@@ -137,7 +137,8 @@ def test_by_default_user_code_runs_on_one_thread():
         for _ in range(3):
             x: Any = rg.tensor(np.zeros(4), requires_grad=True)
             branches = [Waits.apply(x * number) for number in range(4)]
-            sum([one.sum() for one in branches]).backward()
+            total: Any = sum([one.sum() for one in branches])
+            total.backward()
             assert {value for one in branches for value in one.tolist()} == {float(threading.get_ident())}
 
 

@@ -20,8 +20,11 @@ from raygrad.scheduler.machine.commands import (
     FailRun,
     FinishRun,
     LoseValue,
+    PlanRest,
+    ReviewPlan,
     RunSegment,
     Unpin,
+    WithdrawSegments,
 )
 from raygrad.scheduler.machine.events import (
     Event,
@@ -108,6 +111,10 @@ class World:
             case LoseValue():
                 assert command.worker in self.lost
                 assert (command.run, command.value) in self.held
+            case ReviewPlan():
+                pass  # not answered here: the run goes on as it was planned
+            case WithdrawSegments() | PlanRest():
+                raise AssertionError(f"nobody has answered a review, and there is {command}")
 
     def needs(self, command: RunSegment | ExportValue | CopyValue) -> set[tuple[int, int]]:
         """The segments that have to end before the work of a command can start."""

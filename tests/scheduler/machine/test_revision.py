@@ -43,14 +43,14 @@ from .invariants import check_invariants
 
 
 class Talk:
-    """A machine with a clock; `>>` passes an event at the time `now` and keeps the commands."""
+    """A machine with a clock; `tell` passes an event at the time `now` and keeps the commands."""
 
     def __init__(self) -> None:
         self.machine = Machine()
         self.now = 0.0
         self.commands: list[Command] = []
 
-    def __rshift__(self, event: Event) -> Talk:
+    def tell(self, event: Event) -> Talk:
         self.commands = self.machine.handle(replace(event, at=self.now))
         check_invariants(self.machine)
         return self
@@ -59,9 +59,10 @@ class Talk:
         return [one for one in self.commands if isinstance(one, kind)]
 
     def done(self, segment: int, seconds: float = 1.0, run: int = 0, attempt: int = 0, sizes: Any = ()) -> Talk:
-        return self >> SegmentFinished(
+        event = SegmentFinished(
             at=0.0, run=run, segment=segment, attempt=attempt, status="done", export_bytes=sizes, node_seconds=seconds
         )
+        return self.tell(event)
 
 
 def part(worker: int, seconds: float = 1.0, **given: Any) -> SubmittedSegment:
@@ -90,7 +91,7 @@ def plan_of(*segments: Segment, kept: Any = ()) -> Plan:
 def uneven() -> Talk:
     """Worker 0 runs its first of three seconds; worker 1 has run dry, and the plan is under review."""
     talk = Talk()
-    talk >> RunSubmitted(at=0.0, run=0, segments=(part(0), part(0), part(0), part(1)), workers=2)
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0), part(0), part(0), part(1)), workers=2))
     talk.now = 1.0
     return talk.done(3)
 
@@ -108,22 +109,22 @@ def test_a_plan_that_is_worth_keeping_is_kept_and_looked_at_again_later_and_late
     for _ in range(4):
         due = uneven.machine.state.review_at
         pauses.append(due - uneven.now)
-        assert not (uneven >> PlanReviewed(at=0.0, run=0, worth=False)).commands
+        assert not uneven.tell(PlanReviewed(at=0.0, run=0, worth=False)).commands
         uneven.now = due
-        assert (uneven >> TimePassed(at=0.0)).only(ReviewPlan)
+        assert uneven.tell(TimePassed(at=0.0)).only(ReviewPlan)
     assert pauses == pytest.approx([0.01, 0.02, 0.04, 0.08])
 
 
 def test_what_has_not_begun_is_planned_again_and_goes_on_as_new_segments(uneven: Talk):
-    uneven >> PlanReviewed(at=0.0, run=0, worth=True)
+    uneven.tell(PlanReviewed(at=0.0, run=0, worth=True))
     assert uneven.commands == [WithdrawSegments(segments=((0, 0), (0, 1), (0, 2)), workers=(0, 0, 0))]
-    uneven >> SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2)))
+    uneven.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2))))
     (rest,) = uneven.only(PlanRest)
     assert (rest.progress.rest, rest.progress.running) == ((1, 2), ((0, 1.0),))
     plan = plan_of(
         piece(0, 0), *[piece(worker, 9)._replace(nodes=()) for worker in (0, 0, 1)], piece(0, 1), piece(1, 2)
     )
-    uneven >> RestPlanned(at=0.0, run=0, plan=plan)
+    uneven.tell(RestPlanned(at=0.0, run=0, plan=plan))
     assert [(one.segment, one.worker, one.attempt) for one in uneven.only(RunSegment)] == [(4, 0, 0), (5, 1, 0)]
     states = [one.state for one in uneven.machine.state.runs[0].segments[1:3]]
     assert states == [SegmentState.REPLACED] * 2
@@ -134,9 +135,9 @@ def test_what_has_not_begun_is_planned_again_and_goes_on_as_new_segments(uneven:
 
 
 def test_a_plan_that_is_not_better_after_all_goes_on_in_new_attempts(uneven: Talk):
-    uneven >> PlanReviewed(at=0.0, run=0, worth=True)
-    uneven >> SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2)))
-    uneven >> RestPlanned(at=0.0, run=0, plan=None)
+    uneven.tell(PlanReviewed(at=0.0, run=0, worth=True))
+    uneven.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2))))
+    uneven.tell(RestPlanned(at=0.0, run=0, plan=None))
     assert [(one.segment, one.worker, one.attempt) for one in uneven.only(RunSegment)] == [(1, 0, 1), (2, 0, 1)]
     uneven.done(1, attempt=0)
     assert uneven.machine.state.late_results == 1
@@ -146,29 +147,31 @@ def test_a_plan_that_is_not_better_after_all_goes_on_in_new_attempts(uneven: Tal
 
 
 def test_nothing_of_the_run_is_commanded_while_it_is_revised_and_other_runs_go_on(uneven: Talk):
-    uneven >> PlanReviewed(at=0.0, run=0, worth=True)
+    uneven.tell(PlanReviewed(at=0.0, run=0, worth=True))
     assert uneven.done(0).commands == []
-    uneven >> RunSubmitted(at=0.0, run=1, segments=(part(1),))
+    uneven.tell(RunSubmitted(at=0.0, run=1, segments=(part(1),)))
     assert [one.run for one in uneven.only(RunSegment)] == [1]
 
 
 def test_later_runs_that_read_what_is_withdrawn_are_withdrawn_with_it_and_run_as_they_were():
     talk = Talk()
     kept = ((7, OnWorker(0, 2)),)
-    talk >> RunSubmitted(at=0.0, run=0, segments=(part(0), part(0), part(0, pins=(7,)), part(1)), kept=kept, workers=2)
-    talk >> RunSubmitted(at=0.0, run=1, segments=(part(0, reads=((0, 7),)), part(1)))
+    talk.tell(
+        RunSubmitted(at=0.0, run=0, segments=(part(0), part(0), part(0, pins=(7,)), part(1)), kept=kept, workers=2)
+    )
+    talk.tell(RunSubmitted(at=0.0, run=1, segments=(part(0, reads=((0, 7),)), part(1))))
     talk.now = 1.0
     talk.done(1, run=1)
     talk.done(3)
     (review,) = talk.only(ReviewPlan)
     assert review.progress.fixed == {7}
-    talk >> PlanReviewed(at=0.0, run=0, worth=True)
+    talk.tell(PlanReviewed(at=0.0, run=0, worth=True))
     (asked,) = talk.only(WithdrawSegments)
     assert (1, 0) in asked.segments
-    talk >> SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2), (1, 0)))
+    talk.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2), (1, 0))))
     gone = piece(0, 0)._replace(nodes=())
     plan = plan_of(piece(0, 0), gone, gone, piece(1, 3), piece(1, 1), piece(0, 2, pins=(7,)), kept={7: OnWorker(0, 5)})
-    talk >> RestPlanned(at=0.0, run=0, plan=plan)
+    talk.tell(RestPlanned(at=0.0, run=0, plan=plan))
     assert [(one.run, one.segment, one.attempt) for one in talk.only(RunSegment)] == [(0, 4, 0), (0, 5, 0), (1, 0, 1)]
     assert talk.machine.state.runs[0].values[7].place == OnWorker(0, 5)
 
@@ -177,24 +180,26 @@ def test_what_makes_a_value_that_is_being_exported_is_not_withdrawn(uneven: Talk
     talk = Talk()
     kept = ((7, OnWorker(0, 1)),)
     segments = (part(0), part(0, pins=(7,)), part(0), part(1))
-    talk >> RunSubmitted(at=0.0, run=0, segments=segments, kept=kept, workers=2)
-    talk >> ValueRequested(at=0.0, run=0, value=7)
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=segments, kept=kept, workers=2))
+    talk.tell(ValueRequested(at=0.0, run=0, value=7))
     assert talk.only(ExportValue)
     talk.now = 1.0
     talk.done(3)
-    talk >> PlanReviewed(at=0.0, run=0, worth=True)
+    talk.tell(PlanReviewed(at=0.0, run=0, worth=True))
     assert talk.commands == [WithdrawSegments(segments=((0, 0), (0, 2)), workers=(0, 0))]
 
 
 def test_a_value_that_is_requested_meanwhile_is_exported_when_its_segment_had_begun(uneven: Talk):
     talk = Talk()
     kept = ((7, OnWorker(0, 0)),)
-    talk >> RunSubmitted(at=0.0, run=0, segments=(part(0, pins=(7,)), part(0), part(0), part(1)), kept=kept, workers=2)
+    talk.tell(
+        RunSubmitted(at=0.0, run=0, segments=(part(0, pins=(7,)), part(0), part(0), part(1)), kept=kept, workers=2)
+    )
     talk.now = 1.0
     talk.done(3)
-    talk >> PlanReviewed(at=0.0, run=0, worth=True)
-    assert not (talk >> ValueRequested(at=0.0, run=0, value=7)).commands
-    talk >> SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2)))
+    talk.tell(PlanReviewed(at=0.0, run=0, worth=True))
+    assert not talk.tell(ValueRequested(at=0.0, run=0, value=7)).commands
+    talk.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2))))
     assert talk.only(ExportValue) == [ExportValue(worker=0, run=0, value=7)]
 
 
@@ -206,19 +211,19 @@ def test_pinned_and_exported_values_live_until_their_new_readers_have_ended():
         part(0, after=(0, 1)),
         part(1),
     )
-    talk >> RunSubmitted(at=0.0, run=0, segments=segments, workers=2)
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=segments, workers=2))
     talk.done(0, sizes=(8,))
     talk.now = 1.0
     talk.done(3)
-    talk >> PlanReviewed(at=0.0, run=0, worth=True)
-    talk >> SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2)))
+    talk.tell(PlanReviewed(at=0.0, run=0, worth=True))
+    talk.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2))))
     gone = piece(0, 0)._replace(nodes=())
     made = piece(0, 0, exports=(Export((4,), (4,), saved=False, kept=False),), pins=(5,))
     plan = plan_of(made, gone, gone, piece(1, 3), piece(1, 1, imports=((0, 0),)), piece(1, 2, externals=(5,)))
-    talk >> RestPlanned(at=0.0, run=0, plan=plan)
+    talk.tell(RestPlanned(at=0.0, run=0, plan=plan))
     assert talk.only(ExportValue) == [ExportValue(worker=0, run=0, value=5)]
     assert talk.done(4).only(DropExport) == [DropExport(run=0, segment=0, export=0)]
-    talk >> SegmentFinished(at=0.0, run=0, segment=5, attempt=0, status="failed")
+    talk.tell(SegmentFinished(at=0.0, run=0, segment=5, attempt=0, status="failed"))
     assert talk.only(FailRun)
 
 
@@ -226,28 +231,28 @@ def test_kept_values_move_with_what_makes_them():
     talk = Talk()
     kept = ((7, InStore(1, 0, 0)), (8, OnWorker(0, 2)))
     segments = (part(0), part(0, exports=(False,)), part(0, pins=(8,)), part(1))
-    talk >> RunSubmitted(at=0.0, run=0, segments=segments, kept=kept, workers=2)
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=segments, kept=kept, workers=2))
     talk.now = 1.0
     talk.done(3)
-    talk >> PlanReviewed(at=0.0, run=0, worth=True)
-    talk >> SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2)))
+    talk.tell(PlanReviewed(at=0.0, run=0, worth=True))
+    talk.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2))))
     gone = piece(0, 0)._replace(nodes=())
     export = Export((7,), (), saved=False, kept=True)
     plan = plan_of(
         piece(0, 0), gone, gone, piece(1, 3), piece(1, 1, exports=(export,), pins=(8,)),
         kept={7: InStore(4, 0, 0), 8: OnWorker(1, 4)},
     )  # fmt: skip
-    talk >> RestPlanned(at=0.0, run=0, plan=plan)
+    talk.tell(RestPlanned(at=0.0, run=0, plan=plan))
     talk.done(0)
     assert talk.done(4, sizes=(8,)).commands == [FinishRun(run=0)]
     assert talk.machine.state.runs[0].values[8].place == OnWorker(1, 4)
 
 
 def test_a_run_that_fails_while_it_is_revised_ends_when_workers_have_answered(uneven: Talk):
-    uneven >> PlanReviewed(at=0.0, run=0, worth=True)
-    uneven >> RunAbandoned(at=0.0, run=0)
+    uneven.tell(PlanReviewed(at=0.0, run=0, worth=True))
+    uneven.tell(RunAbandoned(at=0.0, run=0))
     assert uneven.commands == [FailRun(run=0, reason=FailReason.ABANDONED)]
-    uneven >> SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2)))
+    uneven.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2))))
     assert uneven.commands == []
     uneven.done(0)
     assert uneven.machine.state.runs == {}
@@ -255,17 +260,17 @@ def test_a_run_that_fails_while_it_is_revised_ends_when_workers_have_answered(un
 
 
 def test_a_worker_that_dies_while_it_withdraws_fails_the_run(uneven: Talk):
-    uneven >> PlanReviewed(at=0.0, run=0, worth=True)
-    uneven >> WorkerDied(at=0.0, worker=0)
+    uneven.tell(PlanReviewed(at=0.0, run=0, worth=True))
+    uneven.tell(WorkerDied(at=0.0, worker=0))
     assert uneven.only(FailRun)
-    uneven >> SegmentsWithdrawn(at=0.0, segments=((0, 1),))
+    uneven.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1),)))
     assert uneven.machine.state.runs == {}
 
 
 def test_the_review_of_a_run_that_is_over_changes_nothing(uneven: Talk):
     for segment in range(3):
         uneven.done(segment)
-    assert not (uneven >> PlanReviewed(at=0.0, run=0, worth=True)).commands
+    assert not uneven.tell(PlanReviewed(at=0.0, run=0, worth=True)).commands
 
 
 @pytest.mark.parametrize(
@@ -279,14 +284,14 @@ def test_the_review_of_a_run_that_is_over_changes_nothing(uneven: Talk):
 )
 def test_a_plan_is_left_alone_where_there_is_no_reason(segments: Any):
     talk = Talk()
-    talk >> RunSubmitted(at=0.0, run=0, segments=segments, workers=2)
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=segments, workers=2))
     talk.now = 0.001
     assert not talk.done(2 if len(segments) > 3 else 1).only(ReviewPlan)
 
 
 def test_plans_under_a_limit_of_memory_and_on_one_worker_are_never_reviewed():
     talk = Talk()
-    talk >> RunSubmitted(at=0.0, run=0, segments=(part(0), part(0), part(0), part(1)))
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0), part(0), part(0), part(1))))
     talk.now = 1.0
     assert talk.done(3).commands == []
     assert talk.machine.state.review_at == NEVER
@@ -297,19 +302,19 @@ def test_a_run_is_revised_a_bounded_number_of_times(uneven: Talk):
     assert outlook is not None
     outlook.revisions = MAX_REVISIONS
     uneven.now = 2.0
-    assert not (uneven >> TimePassed(at=0.0)).commands
+    assert not uneven.tell(TimePassed(at=0.0)).commands
 
 
 def test_a_late_pin_is_unpinned_by_its_last_reader_wherever_that_runs():
     talk = Talk()
     segments = (part(0, pins=(5,)), part(0, after=(0,)), part(0), part(1))
-    talk >> RunSubmitted(at=0.0, run=0, segments=segments, workers=2)
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=segments, workers=2))
     talk.done(0)
     talk.now = 1.0
     talk.done(3)
-    talk >> PlanReviewed(at=0.0, run=0, worth=True)
-    talk >> SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2)))
+    talk.tell(PlanReviewed(at=0.0, run=0, worth=True))
+    talk.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2))))
     gone = piece(0, 0)._replace(nodes=())
     plan = plan_of(piece(0, 0, pins=(5,)), gone, gone, piece(1, 3), piece(0, 1, externals=(5,)), piece(1, 2))
-    talk >> RestPlanned(at=0.0, run=0, plan=plan)
+    talk.tell(RestPlanned(at=0.0, run=0, plan=plan))
     assert talk.done(4).only(Unpin) == [Unpin(worker=0, values=(Pinned(0, 5),))]

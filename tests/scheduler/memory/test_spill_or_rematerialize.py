@@ -10,6 +10,7 @@ import pytest
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.memory.spill_or_rematerialize import DoesNotFit, EvictionSearch
 from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.function_costs import KnownKind, KnownTime
 from raygrad.scheduler.model.graph_rewriter import GraphRewriter
 from raygrad.scheduler.model.priced_graph import PricedGraph
 
@@ -52,7 +53,9 @@ def test_what_costs_less_to_have_back_is_given_up_before_what_is_read_later(buil
     other = build.op("cos", 0)
     for value in (other, cheap, dear):
         build.op("exp", value, spec=nothing)
-    slow = replace(COSTS, spill_bandwidth=1e3, function_seconds=1e-9, function_bandwidth=1e15, op_seconds=1.0)
+    quick: Any = {"@f": {"": KnownKind(KnownTime(1e-9, 1.0, runs=3), {})}}
+    slow = replace(COSTS, spill_bandwidth=1e3, functions=quick, function_overhead=1e-9, function_bandwidth=1e15)
+    slow = replace(slow, op_seconds=1.0)
     made, rewriter = walk(build.graph(), 3 * ARRAY, slow)
     made.run()
     again = [node for node in rewriter.nodes[6:] if node.role == "function"]

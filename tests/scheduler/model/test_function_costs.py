@@ -1,6 +1,7 @@
 """What is expected of user Functions, by what is known of them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def figures(graph, costs):
     return [(figure.seconds, figure.origin) for figure in PricedGraph(graph, costs).node_figures]
 
 
-def near(seconds):
+def near(seconds) -> Any:
     return pytest.approx(seconds, rel=1e-2)
 
 

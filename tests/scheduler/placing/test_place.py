@@ -5,6 +5,7 @@ import pytest
 from raygrad.errors import PlanError
 from raygrad.proto.ir.specs import STAYS, ArraySpec, ContextSpec
 from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.function_costs import KnownKind, KnownTime
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.placing.constraints import find_constraints
@@ -259,7 +260,8 @@ def uneven(builder, stays=0, kept=1000):
 
 
 def test_a_vjp_leaves_its_context_where_that_pays(builder):
-    costs = Costs(function_seconds=0.02, function_bandwidth=1e12)
+    known = {"": KnownKind(KnownTime(0.02, 1.0, runs=3), {})}
+    costs = Costs(functions={"@f": known, "@f vjp": known}, function_overhead=0.02, function_bandwidth=1e12)
 
     def made(graph):
         found = place(PricedGraph(graph, costs), [-1] * 5, costs, Cluster.of(2))

@@ -32,6 +32,23 @@ def test_chains_are_branches_in_whatever_order_they_were_recorded():
     assert first == [0, 0, 1, 1, 0, 0, 1, 1]
 
 
+def test_branches_of_unknown_seconds_are_divided_after_the_others_of_their_level():
+    """Two chains and three, of which the three begin with a guess: were they one share, a worker might be left idle."""
+    given = problem([1.0] * 10, [(one, one + 5) for one in range(5)])
+    for placement in place_branches(given, unknown={2, 3, 4}):
+        assert placement[:5] == placement[5:]
+        assert sorted(placement[:2]) == [0, 1]
+        assert set(placement[2:5]) == {0, 1}
+
+
+def test_what_is_left_goes_to_the_workers_that_have_less():
+    given = problem([1.0] * 4, [], workers=2)
+    for seed in (0, 1):
+        for placement in place_branches(given, seed, unknown={3}):
+            assert sorted(placement.count(worker) for worker in (0, 1)) == [2, 2]
+            assert len({*placement[:3]}) == 2
+
+
 def test_what_several_branches_share_is_a_level_of_its_own():
     """An encoder, and four heads that read it."""
     given = problem([1.0] * 5, [(0, one) for one in range(1, 5)])

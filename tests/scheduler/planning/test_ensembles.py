@@ -14,7 +14,7 @@ from raygrad.scheduler.simulation.simulate import simulate
 
 from ..ensembles import STYLES, Ensemble, ensemble
 
-SEGMENTS_PER_WORKER = 16
+SEGMENTS_PER_WORKER = 24
 
 
 def planned(given: Ensemble, workers: int, seed: int = 0):

@@ -308,8 +308,8 @@ def test_segments_that_change_what_they_capture_keep_the_order_given(graphs: Any
     for segment in range(len(order)):
         start(executor, plan, segment, np.zeros(4), predicted=1.0)
     assert len(records(executor, len(order))) == len(order)
-    names = dict.fromkeys([thread.name for thread in RAN_ON])
-    assert list(names) == [f"raygrad worker {worker}" for worker in order]
+    ran = [worker for segment in plan.plan.segments for worker in [segment.worker] * len(segment.nodes)]
+    assert [thread.name for thread in RAN_ON] == [f"raygrad worker {worker}" for worker in ran]
     assert OVERLAPS == []
     executor.close()
 

@@ -108,4 +108,5 @@ def test_the_records_of_an_order_come_back_together():
     for records in ((small,), (small, small._replace(run=4)), (small, large)):
         answer = encode_answer([compact(encode_record(record)) for record in records])
         assert isinstance(answer, bytes) is (records[-1] is not large)
-        assert [(one.run, one.segment) for one in decode_answer(answer)] == [(one.run, one.segment) for one in records]
+        decoded: list[Any] = decode_answer(answer)
+        assert [(one.run, one.segment) for one in decoded] == [(one.run, one.segment) for one in records]
