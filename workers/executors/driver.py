@@ -401,6 +401,7 @@ class Driver:
                     self._runs[run].lost[value] = worker
                 case FinishRun(run=run):
                     self._runs[run].finished = True
+                    self._forget_programs(self._runs[run])
                     self._forget_if_empty(run)
                     self._reports.append(run)
                 case FailRun():
@@ -412,6 +413,7 @@ class Driver:
 
     def _failed(self, why: FailRun) -> None:
         run = self._runs.pop(why.run)
+        self._forget_programs(run)
         reason = why.reason.value
         lost: LostWorker | None = None
         if why.reason is FailReason.WORKER_LOST:
@@ -506,6 +508,11 @@ class Driver:
         plan, revision = run.planned.plan, PlanRevision(at, command.progress.rest, new)
         self._reports.append(partial(self._listener.replanned, number, plan, revision))
         return RestPlanned(at=at, run=number, plan=plan, sources=run.sources())
+
+    def _forget_programs(self, run: RunState) -> None:
+        """Have workers forget the programs of a revised plan, which no other run has."""
+        if run.keys:
+            self.executor.forget_programs(run.keys)
 
     # ---- where values are -------------------------------------------------------------------------------------------
 

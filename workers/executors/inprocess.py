@@ -204,6 +204,15 @@ class InProcessExecutor(Executor):
             self._reports.append(WorksWithdrawn(tuple(waiting.values())))
             self._notify()
 
+    def forget_programs(self, keys: Sequence[bytes]) -> None:
+        with self._lock:
+            self._ordered.difference_update(keys)
+            if self._heavy is not None:
+                self._heavy.forget(keys)
+            for worker in self._workers:
+                worker.programs.difference_update(keys)
+                worker.host.forget(keys)
+
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         self._workers[worker].host.unpin(values)  # entries of a dict: safe beside a running segment
 

@@ -58,3 +58,16 @@ def test_a_run_behind_it_that_has_failed_meanwhile_is_withdrawn_with_it(session:
     session.wait(run)
     assert ("replanned", run) in session.log.told
     assert [int(session.driver.read(run, value)[1]) for value in made] == list(range(1, 9))
+
+
+def test_the_programs_of_a_revised_plan_are_forgotten_with_its_run(session: Any, graphs: Any):
+    workers = session.executor._workers
+    for _ in range(2):
+        run, _ = submitted(session, graphs)
+        session.wait(run)
+        assert ("replanned", run) in session.log.told
+        plan = session.log.plans[run]
+        for worker in workers:
+            assert not [key for key in (*worker.programs, *worker.host._sources) if key.startswith(plan.hash)]
+            assert worker.programs == set(worker.host._sources)
+        assert not [key for key in session.executor._heavy._ran if key.startswith(plan.hash)]

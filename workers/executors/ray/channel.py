@@ -163,6 +163,14 @@ class Channel:
         self.code.update(news)
         self._on_sent(reference, number, LOAD_REQUEST)
 
+    def forget_programs(self, keys: Sequence[bytes]) -> None:
+        """Have the worker forget those programs that were sent."""
+        sent = tuple([key for key in keys if self.programs.pop(key, None) is not None])
+        for key in sent:
+            self._seconds.pop(key, None)
+        if sent:
+            self._method("forget_programs", 0).remote(sent)
+
     def fetch(self, run: int, value: int, after: SegmentId | None, requested: bool = False) -> tuple[Any, Any]:
         """Request a pinned value; return the references of the `FetchReply` and of the object."""
         self.flush()

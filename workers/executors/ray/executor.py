@@ -236,6 +236,12 @@ class RayExecutor(Executor):
             self._pending[about] = _PendingReply(worker, -1, name)
             self._objects[name] = reference
 
+    def forget_programs(self, keys: Sequence[bytes]) -> None:
+        with self._lock:
+            for worker, channel in zip(self._workers, self._channels, strict=True):
+                if not self._closed and not worker.lost:
+                    channel.forget_programs(keys)
+
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         with self._lock:
             if not self._closed and not self._workers[worker].lost:
