@@ -249,3 +249,13 @@ def test_of_a_message_that_is_not_answered_the_calls_that_were_withdrawn_are_kno
         sending.answer()
     assert sending.channel.withdrawn == {}
     assert sending.channel.in_flight == {}
+
+
+def test_programs_that_no_call_names_any_more_are_forgotten_at_the_worker_and_here(sending: Sending):
+    program = Program(1, (), (), (), (), (), (), (), ())
+    sending.channel.load({b"key": program}, {})
+    sending.channel.forget_programs([b"key", b"other"])
+    sending.channel.forget_programs([b"key"])
+    assert sending.actor.sent[-1] == ("forget_programs", (b"key",))
+    assert [sent[0] for sent in sending.actor.sent] == ["load", "forget_programs"]
+    assert sending.channel.programs == {}
