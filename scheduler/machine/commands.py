@@ -4,9 +4,6 @@ The driver carries them out in the order given. It answers `RunSegment` with exa
 segment is withdrawn, `ExportValue` with one `ValueExported` and `CopyValue` with one `ValueCopied`, unless the worker
 dies; `ReviewPlan` with `PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn` and `PlanRest` with `RestPlanned`.
 The others have no answer. No command has to be refused: what it names exists, or was commanded before.
-The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished`,
-`ExportValue` with one `ValueExported` and `CopyValue` with one `ValueCopied`, unless the worker dies; the others have
-no answer. No command has to be refused: what it names exists, or was commanded before.
 """
 
 from __future__ import annotations
@@ -111,6 +108,8 @@ class WithdrawSegments:
     back; whatever was commanded and reads what one of them makes is among them."""
 
     segments: tuple[tuple[int, int], ...]
+    workers: tuple[int, ...]
+    """The worker of each: runs that have failed are among them, and nobody else remembers where their segments are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

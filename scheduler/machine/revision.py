@@ -183,7 +183,7 @@ class Reviser:
         read: set[int] = set()
         for number in run.dependants:
             later = self._state.runs.get(number)
-            for segment in later.segments if later is not None else ():
+            for segment in later.segments if later is not None and not later.failed else ():
                 if not segment.state.final:
                     read.update([value for source, value in segment.given.reads if (source, value) in mine])
         return read
@@ -202,7 +202,9 @@ class Reviser:
         asked = self._to_withdraw(run)
         self._state.revision = Revision(run.run, frozenset(asked))
         if asked:
-            self._liveness.commands.append(WithdrawSegments(segments=tuple(sorted(asked))))
+            segments = tuple(sorted(asked))
+            workers = tuple([self._segment(one).given.worker for one in segments])
+            self._liveness.commands.append(WithdrawSegments(segments=segments, workers=workers))
         else:
             self.withdrawn(at)
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
-from hashlib import blake2b
 from math import exp, log
 from typing import Final, NamedTuple
 
@@ -22,15 +20,14 @@ import numpy as np
 from ..model.costs import Costs
 from ..model.dag import Dag, Platform, dag_of_merged_edges
 from ..model.disjoint_sets import find_root
-from ..model.plan import Cluster, Export, InStore, OnWorker, Plan, Segment, ValueLocation
+from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph
 from ..model.progress import RunProgress
-from ..placing.constraints import find_constraints
+from ..placing.constraints import Constraints, find_constraints
 from ..placing.listing import EARLIEST_FINISH, ListSchedule, PassPreferences, list_schedule
 from ..placing.problem import PlacementProblem, problem_of_dag
-from ..segments.lowering import LazyPrograms
 from ..segments.segmenter import Block
-from ..segments.transfers import plan_transfers
+from .plan_continuation import continue_plan
 from .planner import Planned
 
 MIN_TASK_SECONDS: Final = 0.005
@@ -61,6 +58,8 @@ def is_worth_replanning(
     gain: float,
 ) -> bool:
     """Return whether the rest of a run, planned again, is predicted to end earlier by more than `gain` seconds."""
+    if _open_end_has_begun(planned.plan, progress):
+        return False
     effort = PLANNING_SECONDS_PER_NODE * len(planned.graph.nodes)
     rest = _Rest(planned, progress, residency, costs, cluster)
     return rest.schedule().gain > gain + effort
@@ -77,7 +76,7 @@ def plan_rest(
     found = rest.schedule()
     if found.gain <= 0.0:
         return None
-    return _continued(planned, progress, residency, costs, cluster, rest.priced, rest.blocks(found))
+    return continue_plan(planned, progress, residency, cluster, rest.priced, rest.blocks(found))
 
 
 def _open_end_has_begun(plan: Plan, progress: RunProgress) -> bool:
@@ -130,7 +129,11 @@ class _Rest:
         """Segments that are not planned again."""
         self.workers = len(cluster.workers)
         self.tasks = self._cut()
-        self.problem = self._problem()
+        found = find_constraints(self.priced, residency, cluster)
+        self.tied = self.problem = self._problem(found)
+        """With vjps tied to the workers of their forwards, and with the ties that have to be."""
+        if found.loose is not None:
+            self.problem = self._problem(found.loose)
 
     def _cut(self) -> list[_RestTask]:
         """Return the tasks, in the order of the plan."""
@@ -149,9 +152,9 @@ class _Rest:
             tasks.append(_RestTask(worker, list(nodes[begin:]), took))
         return tasks
 
-    def _problem(self) -> PlacementProblem:
-        """Return the placement problem. Its nodes: per worker what it runs, per segment that is not planned again its
-        end, per worker the externals there, then the tasks."""
+    def _problem(self, found: Constraints) -> PlacementProblem:
+        """Return the placement problem under constraints of the graph. Its nodes: per worker what it runs, per segment
+        that is not planned again its end, per worker the externals there, then the tasks."""
         workers, kept, tasks = self.workers, self.kept, self.tasks
         ends, externals, shift = workers, workers + len(kept), 2 * workers + len(kept)
         end_of = {segment: ends + place for place, segment in enumerate(kept)}
@@ -185,7 +188,7 @@ class _Rest:
         call = self.costs.call_seconds
         seconds = [*busy, *[0.0] * (len(kept) + workers), *[task.seconds + call for task in tasks]]
         fixed = [*range(workers), *[self.plan.segments[one].worker for one in kept], *range(workers)]
-        return self._constrained(_dag(seconds, edges), fixed, shift)
+        return self._constrained(_dag(seconds, edges), fixed, shift, found)
 
     def _running(self, end_of: dict[int, int]) -> tuple[list[float], list[tuple[int, int]]]:
         """Return, per worker, when what it runs is expected to end, and (worker, end of a segment) of what it runs. All
@@ -202,9 +205,8 @@ class _Rest:
             chain.append((segment.worker, end_of[index]))
         return busy, chain
 
-    def _constrained(self, dag: Dag, fixed: list[int], shift: int) -> PlacementProblem:
+    def _constrained(self, dag: Dag, fixed: list[int], shift: int, found: Constraints) -> PlacementProblem:
         """Return the problem with the constraints of the graph on its tasks."""
-        found = find_constraints(self.priced, self.residency, self.cluster)
         group = list(range(len(dag)))
         worker_of: dict[int, int] = {}  # per group of nodes, the worker of those that are not planned again
         for index in self.kept:
@@ -257,9 +259,10 @@ class _Rest:
         else:
             before = list_schedule(problem, order, fixed=as_planned).makespan
         hint = PassPreferences(hint=now, bias=self.costs.call_seconds)
-        best, stays = [list_schedule(problem, order, preferences) for preferences in (EARLIEST_FINISH, hint)]
-        if stays.makespan <= (1.0 + STAY_SHARE) * best.makespan:
-            best = stays
+        problems = [problem] if self.tied is problem else [problem, self.tied]
+        listed = [list_schedule(one, order, some) for one in problems for some in (EARLIEST_FINISH, hint)]
+        least = (1.0 + STAY_SHARE) * min([one.makespan for one in listed])
+        best = next(one for one in reversed(listed) if one.makespan <= least)
         return _Found(best, before - best.makespan)
 
     def blocks(self, found: _Found) -> list[Block]:
@@ -298,126 +301,3 @@ def _with_seconds(priced: PricedGraph, plan: Plan, progress: RunProgress) -> Pri
     other = copy(priced)
     other.__dict__["seconds"] = [one * factor[kind] for one, kind in zip(seconds, number, strict=True)]
     return other
-
-
-# ---- the plan ------------------------------------------------------------------------------------------------------
-
-
-def _continued(
-    planned: Planned,
-    progress: RunProgress,
-    residency: Sequence[int],
-    costs: Costs,
-    cluster: Cluster,
-    priced: PricedGraph,
-    blocks: list[Block],
-) -> Planned:
-    """Return the plan with new segments, one per block, behind those that it has."""
-    plan, graph = planned.plan, planned.graph
-    begun = {*[one for one, _, _ in progress.done], *[one for one, _ in progress.running]}
-    there = _values_there(plan, begun)
-    remaining = copy(priced)
-    planned_again = {node for block in blocks for node in block.nodes}
-    remaining.__dict__["maker"] = [one if one in planned_again else -1 for one in priced.maker]
-    homes = _homes(priced, plan, residency)
-    transfers = plan_transfers(remaining, blocks, homes, saved_stays=cluster.saved_stays)
-    first, retired = len(plan.segments), {*progress.rest}
-    segments = [
-        _retired(one) if index in retired else _without_readers(one, retired) for index, one in enumerate(plan.segments)
-    ]
-    for index, one in enumerate(transfers.segments, first):
-        made = _shifted(one, first, there, len(graph.externals))
-        segments.append(made)
-        for source, export in made.imports:
-            if source < first:
-                segments[source] = _with_reader(segments[source], export, index)
-    node_worker = list(plan.node_worker)
-    for block in blocks:
-        for node in block.nodes:
-            node_worker[node] = block.worker
-    kept = {value: place for value, place in plan.kept.items() if place.segment not in retired}
-    kept.update((value, _later(place, first)) for value, place in transfers.kept.items())
-    made_of = (plan.hash, progress, tuple(segments[first:]))
-    revised = replace(
-        plan,
-        hash=blake2b(repr(made_of).encode(), digest_size=16).digest(),
-        segments=tuple(segments),
-        node_worker=tuple(node_worker),
-        kept=kept,
-    )
-    return Planned(revised, LazyPrograms(graph, revised, planned.programs), graph)
-
-
-class _Exported(NamedTuple):
-    segment: int
-    export: int
-
-
-def _values_there(plan: Plan, begun: set[int]) -> dict[int, _Exported | int]:
-    """Return, per value that segments which have begun leave for others: its export, or else the segment that pins
-    it."""
-    there: dict[int, _Exported | int] = {}
-    for index in begun:
-        there.update(dict.fromkeys(plan.segments[index].pins, index))
-    for index in begun:
-        for number, export in enumerate(plan.segments[index].exports):
-            there.update(dict.fromkeys(export.values, _Exported(index, number)))
-    return there
-
-
-def _homes(priced: PricedGraph, plan: Plan, residency: Sequence[int]) -> list[int]:
-    """Return, per value, the worker that holds it or was to make it; -1 for one that comes with calls."""
-    worker = plan.node_worker
-    return [
-        worker[maker] if maker >= 0 else (residency[value] if value < len(residency) else -1)
-        for value, maker in enumerate(priced.maker)
-    ]
-
-
-def _retired(segment: Segment) -> Segment:
-    """Return what is left of a segment that is replaced: its number, and its worker."""
-    return Segment(segment.worker, (), (), (), (), (), (), (), 0, 0, 0, 0, 0, 0, 0.0)
-
-
-def _without_readers(segment: Segment, retired: set[int]) -> Segment:
-    """Return a segment whose exports name no retired readers."""
-    if all(retired.isdisjoint(export.readers) for export in segment.exports):
-        return segment
-    exports = [
-        export._replace(readers=tuple([one for one in export.readers if one not in retired]))
-        for export in segment.exports
-    ]
-    return segment._replace(exports=tuple(exports))
-
-
-def _with_reader(segment: Segment, number: int, reader: int) -> Segment:
-    exports = list(segment.exports)
-    exports[number] = exports[number]._replace(readers=(*exports[number].readers, reader))
-    return segment._replace(exports=tuple(exports))
-
-
-def _shifted(segment: Segment, first: int, there: dict[int, _Exported | int], externals: int) -> Segment:
-    """Return a new segment with its number among all, and with what it reads of those that have begun: imports of what
-    these export; what they pin stays among its externals, under its value id."""
-    imports = {(first + source, export) for source, export in segment.imports}
-    own: list[int] = []
-    after = {first + one for one in segment.after}
-    for value in segment.externals:
-        place = there.get(value) if value >= externals else None
-        if isinstance(place, _Exported):
-            imports.add((place.segment, place.export))
-        else:
-            own.append(value)
-    exports = [
-        Export(one.values, tuple([first + reader for reader in one.readers]), one.saved, one.kept)
-        for one in segment.exports
-    ]
-    return segment._replace(
-        externals=tuple(own), imports=tuple(sorted(imports)), exports=tuple(exports), after=tuple(sorted(after))
-    )
-
-
-def _later(place: ValueLocation, first: int) -> ValueLocation:
-    if isinstance(place, OnWorker):
-        return OnWorker(place.worker, first + place.segment)
-    return InStore(first + place.segment, place.export, place.position)

@@ -188,6 +188,10 @@ class Executor(ABC):
         withdrawn, never both, and none that begins misses what was withdrawn."""
 
     @abstractmethod
+    def forget_programs(self, keys: Sequence[bytes]) -> None:
+        """Forget programs that no call will name any more, on all workers. Does not block; no answer."""
+
+    @abstractmethod
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         """Have a worker release pinned values. Does not block; no answer."""
 

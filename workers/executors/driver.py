@@ -401,6 +401,7 @@ class Driver:
                     self._runs[run].lost[value] = worker
                 case FinishRun(run=run):
                     self._runs[run].finished = True
+                    self._forget_programs(self._runs[run])
                     self._forget_if_empty(run)
                     self._reports.append(run)
                 case FailRun():
@@ -412,6 +413,7 @@ class Driver:
 
     def _failed(self, why: FailRun) -> None:
         run = self._runs.pop(why.run)
+        self._forget_programs(run)
         reason = why.reason.value
         lost: LostWorker | None = None
         if why.reason is FailReason.WORKER_LOST:
@@ -477,11 +479,8 @@ class Driver:
 
     def _withdraw(self, command: WithdrawSegments) -> None:
         """Have workers withdraw segments that they have not begun."""
-        names: list[tuple[int, SegmentId]] = []
-        for number, index in command.segments:
-            worker = self._runs[number].planned.plan.segments[index].worker
-            names.append((worker, SegmentId(number, index)))
-        self.executor.withdraw(names)
+        named = zip(command.workers, command.segments, strict=True)
+        self.executor.withdraw([(worker, SegmentId(*name)) for worker, name in named])
 
     def _withdrawn(self, works: Sequence[Work]) -> None:
         """Take in which works were withdrawn. What they were to unpin goes with the next call to their worker."""
@@ -509,6 +508,11 @@ class Driver:
         plan, revision = run.planned.plan, PlanRevision(at, command.progress.rest, new)
         self._reports.append(partial(self._listener.replanned, number, plan, revision))
         return RestPlanned(at=at, run=number, plan=plan, sources=run.sources())
+
+    def _forget_programs(self, run: RunState) -> None:
+        """Have workers forget the programs of a revised plan, which no other run has."""
+        if run.keys:
+            self.executor.forget_programs(run.keys)
 
     # ---- where values are -------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ or is predicted to before there was one. Where user code stays on one thread, ca
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from raygrad.proto.ir.program import Program
@@ -33,6 +34,13 @@ class HeavyCalls:
         """Note whether a program contains user code."""
         if not self._with_user_code and any([step.node.fn.startswith("@") for step in program.steps]):
             self._staying.add(key)
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        """Forget programs that no call will name any more."""
+        self._staying.difference_update(keys)
+        self._ran.difference_update(keys)
+        for key in keys:
+            self._seconds.pop(key, None)
 
     def may_hop(self, key: bytes) -> bool:
         """Tell whether calls of a program may run on a worker's own thread."""

@@ -190,18 +190,28 @@ class InProcessExecutor(Executor):
 
     def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:
         with self._lock:
-            works: list[Work] = []
-            for index, name in names:
-                work = self._workers[index].queue.withdraw(name)
-                if work is not None:
-                    works.append(work)
-                    made = [ObjectId(*name, number) for number in range(len(work.program.exports))]
-                    self._outstanding.ended(name)
-                    self._outstanding.objects.difference_update(made)
-                    self._objects.forget(made)
-                    self._ended()
-            self._reports.append(WorksWithdrawn(tuple(works)))
+            found = [(self._workers[index].queue.find(name), name) for index, name in names]
+            waiting = {name: work for work, name in found if work is not None}
+            for name in self._outstanding.held_in_order(waiting.values()):
+                del waiting[name]
+            for name, work in waiting.items():
+                self._workers[work.worker].queue.remove(work)
+                made = [ObjectId(*name, number) for number in range(len(work.program.exports))]
+                self._outstanding.ended(name)
+                self._outstanding.objects.difference_update(made)
+                self._objects.forget(made)
+                self._ended()
+            self._reports.append(WorksWithdrawn(tuple(waiting.values())))
             self._notify()
+
+    def forget_programs(self, keys: Sequence[bytes]) -> None:
+        with self._lock:
+            self._ordered.difference_update(keys)
+            if self._heavy is not None:
+                self._heavy.forget(keys)
+            for worker in self._workers:
+                worker.programs.difference_update(keys)
+                worker.host.forget(keys)
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         self._workers[worker].host.unpin(values)  # entries of a dict: safe beside a running segment

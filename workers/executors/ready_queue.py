@@ -7,6 +7,7 @@ them; then the calls of the earliest run, of these the one with the highest prio
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .base import ObjectId, SegmentId, Work
@@ -52,6 +53,20 @@ class Outstanding:
             return True
         own = SegmentId(work.call.run, work.call.segment)
         return own == self.ordered[0] or own not in self.ordered
+
+    def held_in_order(self, works: Iterable[Work]) -> set[SegmentId]:
+        """Return which of these works, none of which has started, may not be withdrawn: those whose code changes what
+        it captures, and what they wait for. Started again, they would come after calls that were given later."""
+        waiting = {SegmentId(work.call.run, work.call.segment): work for work in works}
+        held = [name for name in waiting if name in self.ordered] if self.ordered else []
+        found = {*held}
+        for name in held:
+            work = waiting[name]
+            for source in (*work.after, *[SegmentId(one.run, one.segment) for one in work.arguments]):
+                if source in waiting and source not in found:
+                    found.add(source)
+                    held.append(source)
+        return found
 
     def ended(self, segment: SegmentId) -> None:
         """Enter that a segment has ended."""
@@ -117,11 +132,10 @@ class ReadyQueue:
             del works[next(place for place, one in enumerate(works) if one is work)]
         self._heavy.discard(id(work))
 
-    def withdraw(self, name: SegmentId) -> Work | None:
-        """Take out the call of a segment that has not started, and return it; None if there is none."""
+    def find(self, name: SegmentId) -> Work | None:
+        """Return the call of a segment that has not started; None if there is none."""
         for work in self._works:
             if isinstance(work, Work) and (work.call.run, work.call.segment) == name:
-                self.remove(work)
                 return work
         return None
 

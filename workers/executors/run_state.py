@@ -12,7 +12,7 @@ from raygrad.scheduler.model.progress import PlanRevision, RunProgress
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_rest
 
-from .calls import LocatedExternal, SuppliedExternal, residency_of
+from .calls import LocatedExternal, SuppliedExternal, key_of, residency_of
 
 
 class LostWorker(NamedTuple):
@@ -48,14 +48,16 @@ class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "externals", "failure", "finished", "lost", "pins", "places", "planned", "requested", "results", "returned",
-        "sent", "unreadable",
+        "externals", "failure", "finished", "keys", "lost", "pins", "places", "planned", "requested", "results",
+        "returned", "sent", "unreadable",
     )  # fmt: skip
 
     def __init__(self, planned: Planned, externals: tuple[SuppliedExternal | LocatedExternal, ...]) -> None:
         self.planned = planned
         self.pins: dict[int, OnWorker] = {}
         """Where segments have pinned values for later ones: known once the plan was continued."""
+        self.keys: list[bytes] = []
+        """Those of the programs of segments that were planned while the run went on: only its calls name them."""
         self.externals = externals
         self.places: dict[int, ValueLocation] = dict(planned.plan.kept)
         """Where each kept value is or will be, as long as the client holds it."""
@@ -91,6 +93,8 @@ class RunState:
             return 0
         new = len(found.plan.segments) - len(self.planned.plan.segments)
         self.planned = found
+        first = len(found.plan.segments) - new
+        self.keys += [key_of(found.plan, index) for index in range(first, len(found.plan.segments))]
         self.places.update((value, place) for value, place in found.plan.kept.items() if value in self.places)
         self.pins = {
             value: OnWorker(segment.worker, index)

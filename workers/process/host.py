@@ -100,6 +100,11 @@ class WorkerHost:
             self._opened[fn] = (shipment.registrations, opened)
         return opened
 
+    def forget(self, keys: Sequence[bytes]) -> None:
+        """Forget programs that no call will name any more. Any thread may call this."""
+        for key in keys:
+            self._sources.pop(key, None)
+
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Release pinned values. Any thread may call this."""
         self.values.release(values)

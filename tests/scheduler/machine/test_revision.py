@@ -117,7 +117,7 @@ def test_a_plan_that_is_worth_keeping_is_kept_and_looked_at_again_later_and_late
 
 def test_what_has_not_begun_is_planned_again_and_goes_on_as_new_segments(uneven: Talk):
     uneven.tell(PlanReviewed(at=0.0, run=0, worth=True))
-    assert uneven.commands == [WithdrawSegments(segments=((0, 0), (0, 1), (0, 2)))]
+    assert uneven.commands == [WithdrawSegments(segments=((0, 0), (0, 1), (0, 2)), workers=(0, 0, 0))]
     uneven.tell(SegmentsWithdrawn(at=0.0, segments=((0, 1), (0, 2))))
     (rest,) = uneven.only(PlanRest)
     assert (rest.progress.rest, rest.progress.running) == ((1, 2), ((0, 1.0),))
@@ -186,7 +186,7 @@ def test_what_makes_a_value_that_is_being_exported_is_not_withdrawn(uneven: Talk
     talk.now = 1.0
     talk.done(3)
     talk.tell(PlanReviewed(at=0.0, run=0, worth=True))
-    assert talk.commands == [WithdrawSegments(segments=((0, 0), (0, 2)))]
+    assert talk.commands == [WithdrawSegments(segments=((0, 0), (0, 2)), workers=(0, 0))]
 
 
 def test_a_value_that_is_requested_meanwhile_is_exported_when_its_segment_had_begun(uneven: Talk):

@@ -112,6 +112,7 @@ def test_an_open_end_that_has_begun_leaves_the_plan_as_it_is(builder: Any):
     last = len(one.plan.segments) - 1
     progress = RunProgress((), ((last, 0.0),), tuple(range(last)))
     assert plan_rest(one, progress, (-1,), COSTS, Cluster.of(2)) is None
+    assert not is_worth_replanning(one, progress, (-1,), COSTS, Cluster.of(2), -1e9)
 
 
 def test_what_segments_of_a_kind_took_is_expected_of_the_others(builder: Any):

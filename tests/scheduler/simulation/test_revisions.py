@@ -14,6 +14,7 @@ from raygrad.scheduler.planning.planner import make_plan
 from raygrad.scheduler.simulation.scenario import SegmentRaise, VirtualSubmission, WorkerLoss
 from raygrad.scheduler.simulation.simulate import simulate
 
+from ..ensembles import ensemble as recorded
 from ..machine.invariants import check_invariants
 
 SLOW = Costs(op_seconds=0.02, function_seconds=0.05, hook_seconds=0.02)
@@ -72,6 +73,7 @@ def test_whatever_is_withdrawn_and_whenever_every_run_ends_and_no_node_runs_twic
         "window": data.draw(st.sampled_from([1, 2, 16])),
         "dispatch_seconds": data.draw(st.sampled_from([0.0, 1e-3])),
         "withdraw_seconds": data.draw(st.sampled_from([0.0, 1e-3, 0.05])),
+        "recovery_time": data.draw(st.sampled_from([0.0, 0.1, float("inf")])),
     }
     shown = simulate(submissions, cluster, costs, watch=check_invariants, **options)
     assert shown == simulate(submissions, cluster, costs, **options)
@@ -108,6 +110,17 @@ def test_an_ensemble_with_one_slow_branch_ends_about_as_early_as_a_work_queue(bu
     assert revised.revisions
     assert revised.makespan <= 1.15 * 6.0 < static.makespan
     assert len(revised.revisions) <= 8
+
+
+def test_vjps_leave_the_worker_of_their_forwards_when_another_has_nothing_left():
+    made, cluster = recorded([(0.3, 0.3)] * 8), Cluster.of(2)
+    planned = make_plan(made.graph, (-1,) * len(made.graph.externals), made.costs, cluster, 0, b"")
+    seconds = [5 * one if node in made.branches[0] else one for node, one in enumerate(made.priced.seconds)]
+    options: dict[str, Any] = {"node_seconds": [seconds], "in_order": False, "recovery_time": 0.5}
+    shown = simulate(planned, cluster, made.costs, withdraw_seconds=1e-3, watch=check_invariants, **options)
+    queue = sum(seconds) / 2  # a perfect division
+    assert shown.makespan <= 1.1 * queue
+    assert shown == simulate(planned, cluster, made.costs, withdraw_seconds=1e-3, **options)
 
 
 def test_a_run_as_predicted_is_not_disturbed(builder: Any):

@@ -29,6 +29,8 @@ class Idle(Executor):
 
     def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None: ...
 
+    def forget_programs(self, keys: Any) -> None: ...
+
     def withdraw(self, names: Any) -> None:
         raise NotImplementedError
 

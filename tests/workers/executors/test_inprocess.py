@@ -314,6 +314,28 @@ def test_segments_that_change_what_they_capture_keep_the_order_given(graphs: Any
     executor.close()
 
 
+def test_code_that_changes_what_it_captures_is_not_withdrawn_nor_is_what_it_waits_for(graphs: Any):
+    executor = InProcessExecutor(2)
+    g = graphs()
+    g.keep(g.call(learn(executor, Waiting), 0, pin=0), in_store=True)
+    start(executor, planned(g.graph(), 2), 0, np.zeros(4), predicted=1.0)
+    assert ENTERED.wait(20)
+    g = graphs()
+    read = g.call(learn(executor, Counting), g.mul(0, 0, pin=0), pin=1)
+    g.keep(g.mul(read, read, pin=0))
+    plan = planned(g.graph(), 2)
+    assert [segment.worker for segment in plan.plan.segments] == [0, 1, 0]
+    for segment in range(3):
+        start(executor, plan, segment, np.zeros(4), run=2, predicted=1.0)
+    executor.withdraw([(0, SegmentId(2, 0)), (1, SegmentId(2, 1)), (0, SegmentId(2, 2))])
+    (report,) = executor.poll(1.0)
+    assert [work.call.segment for work in report.works] == [2]
+    GATE.set()
+    assert sorted([(one.run, one.segment) for one in records(executor, 3)]) == [(1, 0), (2, 0), (2, 1)]
+    assert not executor.busy
+    executor.close()
+
+
 def test_a_segment_waits_for_what_it_reads_from_another_worker(graphs: Any, strict: bool):
     executor = InProcessExecutor(2, strict=strict)
     g = graphs()

@@ -83,17 +83,15 @@ def test_work_that_has_started_is_not_offered_again():
     assert queue.next(outstanding) is None
 
 
-def test_a_call_that_has_not_started_can_be_withdrawn_once():
-    queue, outstanding = ReadyQueue(), Outstanding()
+def test_a_call_is_found_by_its_segment_until_it_starts():
     calls = [work(0), work(1)]
+    queue = ReadyQueue()
     for one in calls:
-        queue.add(one, heavy=True)
-    assert queue.withdraw(SegmentId(1, 1)) is calls[1]
-    assert queue.withdraw(SegmentId(1, 1)) is None
-    queue.remove(calls[0])
-    assert queue.withdraw(SegmentId(1, 0)) is None
-    assert queue.next(outstanding) is None
-    assert not queue.has_heavy
+        queue.add(one, heavy=False)
+    assert queue.find(SegmentId(1, 1)) is calls[1]
+    queue.remove(calls[1])
+    assert queue.find(SegmentId(1, 1)) is None
+    assert queue.find(SegmentId(2, 0)) is None
 
 
 @pytest.mark.parametrize("pick", [max, min])

@@ -194,6 +194,16 @@ class WorkerActor:
             packed = self._host.pack([found], requested)
         return (True, packed.nbytes if isinstance(packed, Packed) else 0, tuple(left)), packed
 
+    def forget_programs(self, keys: Sequence[bytes]) -> None:
+        """Forget programs that no call will name any more."""
+
+        def forgotten() -> None:
+            for key in keys:
+                self._unread.pop(key, None)
+            self._host.forget(keys)
+
+        self._sequenced(forgotten)
+
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Release pinned values."""
         self._sequenced(lambda: self._host.unpin(values))

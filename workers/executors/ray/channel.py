@@ -99,8 +99,8 @@ class Channel:
         """Fingerprints of user code that was sent."""
         self.in_flight: dict[SegmentId, SentMessage] = {}
         """Segments that are sent or batched, and not answered or withdrawn."""
-        self.withdrawn: set[int] = set()
-        """Messages that are not answered, of which calls were withdrawn."""
+        self.withdrawn: dict[int, list[Work]] = {}
+        """By number of a message that is not answered, the calls of it that were withdrawn."""
         self._on_sent = on_sent
         self._numbers = 0
         self._unanswered: dict[int, bool] = {}
@@ -163,6 +163,14 @@ class Channel:
         self.code.update(news)
         self._on_sent(reference, number, LOAD_REQUEST)
 
+    def forget_programs(self, keys: Sequence[bytes]) -> None:
+        """Have the worker forget those programs that were sent."""
+        sent = tuple([key for key in keys if self.programs.pop(key, None) is not None])
+        for key in sent:
+            self._seconds.pop(key, None)
+        if sent:
+            self._method("forget_programs", 0).remote(sent)
+
     def fetch(self, run: int, value: int, after: SegmentId | None, requested: bool = False) -> tuple[Any, Any]:
         """Request a pinned value; return the references of the `FetchReply` and of the object."""
         self.flush()
@@ -191,7 +199,7 @@ class Channel:
         """Note that a message was answered."""
         self._calls -= self._unanswered.pop(number)
         self._loads.discard(number)
-        self.withdrawn.discard(number)
+        self.withdrawn.pop(number, None)
         for work in works:
             self._forget(number, work)
 
@@ -229,7 +237,7 @@ class Channel:
                 self._forget(number, work)
                 found.append(work)
             if number in self._unanswered:
-                self.withdrawn.add(number)
+                self.withdrawn.setdefault(number, []).extend(part.works[number])
         return found
 
     def record_duration(self, work: Work, seconds: float) -> None:

@@ -236,6 +236,12 @@ class RayExecutor(Executor):
             self._pending[about] = _PendingReply(worker, -1, name)
             self._objects[name] = reference
 
+    def forget_programs(self, keys: Sequence[bytes]) -> None:
+        with self._lock:
+            for worker, channel in zip(self._workers, self._channels, strict=True):
+                if not self._closed and not worker.lost:
+                    channel.forget_programs(keys)
+
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         with self._lock:
             if not self._closed and not self._workers[worker].lost:
@@ -332,7 +338,7 @@ class RayExecutor(Executor):
                 return
             index, number, what = pending
             channel = self._channels[index]
-            withdrawn = number in channel.withdrawn
+            withdrawn = channel.withdrawn.get(number, ())
             if number >= 0:
                 channel.complete(number, what if isinstance(what, list) else ())
             try:
@@ -362,9 +368,9 @@ class RayExecutor(Executor):
                 self._sizes[value_object(*what)] = size
                 self._reports.append(ValueReady(*what, ok, size, left=left))
 
-    def _went_wrong(self, pending: _PendingReply, error: Exception, withdrawn: bool) -> None:
+    def _went_wrong(self, pending: _PendingReply, error: Exception, withdrawn: Sequence[Work]) -> None:
         """Enter an answer that Ray could not give: the worker died, or what the call reads was lost. Nobody waits for
-        that of a message that was `withdrawn`."""
+        calls of the message that were `withdrawn`."""
         index, number, what = pending
         worker = self._workers[index]
         exceptions = self._ray.exceptions
@@ -373,12 +379,11 @@ class RayExecutor(Executor):
             self._lose(index, error)
             if isinstance(what, WithdrawalPart):
                 self._withdrawn(index, what, ())
-        elif withdrawn:
-            return
         elif isinstance(what, list):
-            if not worker.lost:
-                self._channels[index].abandon_message(number, what)
-            for work in what:
+            awaited = [work for work in what if not any([work is one for one in withdrawn])]
+            if awaited and not worker.lost:
+                self._channels[index].abandon_message(number, awaited)
+            for work in awaited:
                 record = failed_record(work.call, worker.name, worker.pid, as_execution_error(error))
                 if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
                     record = record._replace(status="skipped", failure=None)

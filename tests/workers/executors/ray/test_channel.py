@@ -8,7 +8,14 @@ import pytest
 
 from raygrad.proto.ir.program import Call, Pinned, Program
 from raygrad.workers.executors.base import SegmentId, Work
-from raygrad.workers.executors.ray.channel import BATCH_BYTES, BATCH_SECONDS, MESSAGES_AHEAD, SHORT_SECONDS, Channel
+from raygrad.workers.executors.ray.channel import (
+    BATCH_BYTES,
+    BATCH_SECONDS,
+    MESSAGES_AHEAD,
+    SHORT_SECONDS,
+    Channel,
+    Withdrawal,
+)
 from raygrad.workers.values.wire import JOINED_BYTES, decode_order
 
 FRAME = b"call"
@@ -224,3 +231,31 @@ def test_a_closed_channel_sends_nothing_more(sending: Sending):
     sending.channel.close()
     sending.channel.flush()
     assert len(sending.actor.sent) == sent
+
+
+def test_of_a_message_that_is_not_answered_the_calls_that_were_withdrawn_are_known(sending: Sending):
+    sending.known()
+    for segment in range(MESSAGES_AHEAD + 3):
+        sending.run(segment)
+    batch = sending.channel.batch
+    assert batch is not None
+    assert len(batch.sent.works) > 1
+    first, number = batch.sent.works[0], batch.sent.number
+    _, part = sending.channel.withdraw([SegmentId(1, first.call.segment)], Withdrawal())
+    assert sending.actor.sent[-1] == ("withdraw", [(number, (0,), False)])
+    assert sending.channel.take_withdrawn(part, [number]) == [first]
+    assert sending.channel.withdrawn == {number: [first]}
+    while sending.asked:
+        sending.answer()
+    assert sending.channel.withdrawn == {}
+    assert sending.channel.in_flight == {}
+
+
+def test_programs_that_no_call_names_any_more_are_forgotten_at_the_worker_and_here(sending: Sending):
+    program = Program(1, (), (), (), (), (), (), (), ())
+    sending.channel.load({b"key": program}, {})
+    sending.channel.forget_programs([b"key", b"other"])
+    sending.channel.forget_programs([b"key"])
+    assert sending.actor.sent[-1] == ("forget_programs", (b"key",))
+    assert [sent[0] for sent in sending.actor.sent] == ["load", "forget_programs"]
+    assert sending.channel.programs == {}
