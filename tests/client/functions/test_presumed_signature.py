@@ -282,8 +282,8 @@ def test_whatever_was_looked_at_or_set_has_to_hold(session: Any, look: Any) -> N
         """Has no gradient where its number is negative."""
 
         @staticmethod
-        def forward(ctx: Any, x: Any, scale: Any) -> Any:
-            made = Scale.forward(ctx, x, scale)
+        def forward(ctx: Any, x: Any, scale: Any, *, shift: Any = 0.0) -> Any:
+            made = Scale.forward(ctx, x, scale, shift=shift)
             if scale < 0:
                 ctx.mark_non_differentiable(made)
             return made

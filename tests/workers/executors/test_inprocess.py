@@ -329,6 +329,7 @@ def test_code_that_changes_what_it_captures_is_not_withdrawn_nor_is_what_it_wait
         start(executor, plan, segment, np.zeros(4), run=2, predicted=1.0)
     executor.withdraw([(0, SegmentId(2, 0)), (1, SegmentId(2, 1)), (0, SegmentId(2, 2))])
     (report,) = executor.poll(1.0)
+    assert isinstance(report, WorksWithdrawn)
     assert [work.call.segment for work in report.works] == [2]
     GATE.set()
     assert sorted([(one.run, one.segment) for one in records(executor, 3)]) == [(1, 0), (2, 0), (2, 1)]
