@@ -120,9 +120,21 @@ class Explanation(Report):
         taken = figures.seconds(min(figures_[index].seconds for index in unknown))
         return [
             f"{figures.number(len(unknown), 'node')} of Functions that never ran ({named}): what they take is unknown, "
-            f"and all these times with it. They count as {taken} and more, so that they are divided over workers; "
+            f"and all these times with it. They count as {taken} and more{self._where_unknown(unknown)}; "
             "`cost` on the Function says better."
         ]
+
+    def _where_unknown(self, unknown: Sequence[int]) -> str:
+        """Return where nodes of Functions that never ran are to run."""
+        worker = {node: one.worker for one in self.plan.segments for node in one.nodes}
+        ordered = {*self.plan.ordered}
+        free = [node for node in unknown if node not in ordered]
+        said = ", so that they are divided over workers" if len({worker[node] for node in free}) > 1 else ""
+        if len(free) < len(unknown):
+            which = "" if not free else f" {len(unknown) - len(free):,} of them"
+            said += f"{', but' if said else ', and'}{which} run one after the other in program order, because their "
+            said += "code changes captured objects"
+        return said
 
     def _costs(self) -> Table:
         """Return the table of the figures that the plan went by, those that take longest in all first."""
