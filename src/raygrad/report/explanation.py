@@ -111,12 +111,11 @@ class Explanation(Report):
 
     def _unknown(self) -> list[str]:
         """Return what is to be said of Functions that never ran."""
-        figures_, names = self.plan.node_figures, self.graph.names
+        figures_ = self.plan.node_figures
         unknown = [index for index, one in enumerate(figures_) if one.origin is Origin.UNKNOWN]
         if not unknown:
             return []
-        functions = list(dict.fromkeys(names[index] for index in unknown))
-        named = ", ".join(functions[:NAMED_FUNCTIONS]) + (", …" if len(functions) > NAMED_FUNCTIONS else "")
+        named = named_functions(self.graph, unknown)
         taken = figures.seconds(min(figures_[index].seconds for index in unknown))
         return [
             f"{figures.number(len(unknown), 'node')} of Functions that never ran ({named}): what they take is unknown, "
@@ -309,6 +308,12 @@ def reasons(segment: SegmentFacts, most: int = 9) -> str:
         return str(segment.reasons[0][0])
     shown = [f"{reason} ({count:,})" for reason, count in segment.reasons[:most]]
     return "; ".join([*shown, "…"] if len(segment.reasons) > most else shown)
+
+
+def named_functions(graph: LabelledGraph, nodes: Sequence[int]) -> str:
+    """Return the names of the Functions of nodes, the first few of them."""
+    functions = list(dict.fromkeys(graph.names[index] for index in nodes))
+    return ", ".join(functions[:NAMED_FUNCTIONS]) + (", …" if len(functions) > NAMED_FUNCTIONS else "")
 
 
 def transfer_table(moved: Sequence[WorkerTransfer], workers: Sequence[str], worker_of: Callable[[int], str]) -> Table:
