@@ -24,8 +24,8 @@ class SegmentRun:
     index: int
     worker: int
     status: str
-    """"done", "failed", "missing": no record of it has come, or "replaced": before it began, its nodes were planned
-    again, and are in later segments."""
+    """"done", "failed", "missing": no record of it has come yet, "not run": none has come of a run that failed or was
+    dropped, or "replaced": before it began, its nodes were planned again, and are in later segments."""
     predicted: float
     """Predicted seconds of its nodes."""
     seconds: float
@@ -52,6 +52,11 @@ class SegmentRun:
     """Bytes of contexts among them."""
     nodes: tuple[tuple[int, float, float], ...]
     """(node, start, seconds) of the long ones."""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether a record of it has come: else its times are no measurements."""
+        return self.status in ("done", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +102,15 @@ class RunFacts:
 
 
 def run_facts(
-    plan: Plan, answers: Sequence[TimedRecord], offsets: Mapping[str, ClockOffset], submitted: float
+    plan: Plan,
+    answers: Sequence[TimedRecord],
+    offsets: Mapping[str, ClockOffset],
+    submitted: float,
+    *,
+    stopped: bool = False,
 ) -> RunFacts:
-    """Return the facts about a run. `submitted` and the times of the answers are by the session's clock."""
+    """Return the facts about a run. `submitted` and the times of the answers are by the session's clock; `stopped` says
+    that it failed or was dropped, so that no further records will come."""
     by_segment = {answer.record.segment: answer for answer in answers}
     elapsed = max((answer.came for answer in answers), default=submitted) - submitted
     order = sorted(
@@ -113,7 +124,10 @@ def run_facts(
         if answer is not None:
             one = made[index] = _segment_run(plan, index, answer, offsets, submitted, made, free)
             free[one.worker] = (one.end, index)
-    segments = tuple(made[i] if i in made else _missing_segment(plan, i, elapsed) for i in range(len(plan.segments)))
+    absent = "not run" if stopped else "missing"
+    segments = tuple(
+        made[i] if i in made else _missing_segment(plan, i, elapsed, absent) for i in range(len(plan.segments))
+    )
     sizes = {i: [size for size, _ in answer.record.exports] for i, answer in by_segment.items()}
 
     def size(segment: int, export: int) -> int:
@@ -190,12 +204,12 @@ def _segment_run(
     )
 
 
-def _missing_segment(plan: Plan, index: int, elapsed: float) -> SegmentRun:
+def _missing_segment(plan: Plan, index: int, elapsed: float, status: str) -> SegmentRun:
     segment = plan.segments[index]
     replaced = not segment.nodes
     elapsed = 0.0 if replaced else elapsed
     return SegmentRun(
-        index=index, worker=segment.worker, status="replaced" if replaced else "missing",
+        index=index, worker=segment.worker, status="replaced" if replaced else status,
         predicted=segment.predicted_seconds, seconds=0.0, inputs=0.0,
         outputs=0.0, sent=elapsed, start=elapsed, end=elapsed, came=elapsed, data_wait=0.0, latency=0.0,
         held_by=-1, bytes_out=0, saved_bytes=0, nodes=(),

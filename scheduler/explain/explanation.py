@@ -8,7 +8,7 @@ seconds since the submission by the given costs, which may be newer than those o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
@@ -41,6 +41,8 @@ class Reason(StrEnum):
     EARLIEST = "finishes earliest there"
     UNKNOWN = "as far as times are known"
     """All are on one worker, and some Functions never ran: what dividing them would bring is not known."""
+    ORDERED = "program order, because its code changes captured objects"
+    """All are on one worker, and this one could not run beside others of such code anywhere."""
 
 
 class WorkerTransfer(NamedTuple):
@@ -98,6 +100,8 @@ class PlanFacts:
     segments: tuple[SegmentFacts, ...]
     workers: tuple[WorkerFacts, ...]
     node_reason: tuple[Reason, ...]
+    ordered: tuple[int, ...]
+    """The nodes whose code changes captured objects, and so run one after the other in program order."""
     node_seconds: tuple[float, ...]
     """Per node, what it is predicted to take."""
     node_figures: tuple[Figure, ...]
@@ -118,13 +122,21 @@ class PlanFacts:
 
 
 def explain_plan(
-    graph: Graph, residency: Sequence[int], costs: Costs, cluster: Cluster, plan: Plan, *, staged: bool = False
+    graph: Graph,
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+    plan: Plan,
+    *,
+    staged: bool = False,
+    ordered: Collection[str] = (),
 ) -> PlanFacts:
     """Return the facts about a plan. The arguments are those that the plan was made from; `staged` says whether workers
-    are processes of their own."""
+    are processes of their own, and `ordered` names code whose nodes are in program order."""
     priced = PricedGraph(graph, costs)
     times = timetable(plan.segments, segment_loads(plan.segments, priced), residency, costs, cluster)
-    reasons = _reasons(priced, residency, cluster, plan)
+    in_order = tuple([index for index, node in enumerate(graph.nodes) if node.fn in ordered])
+    reasons = _reasons(priced, residency, cluster, plan, in_order)
     boundaries = _node_times(priced, costs, plan, times)
     memory = worker_peaks(priced, plan, boundaries, times)
     critical, length = _critical_path(priced, plan, costs, cluster)
@@ -164,6 +176,7 @@ def explain_plan(
             for index, spec in enumerate(cluster.workers)
         ),
         node_reason=tuple(reasons),
+        ordered=in_order,
         node_seconds=tuple(priced.seconds),
         node_figures=tuple(priced.node_figures),
         moved=worker_transfers(priced, residency, plan),
@@ -232,11 +245,15 @@ def _critical_path(priced: PricedGraph, plan: Plan, costs: Costs, cluster: Clust
 # ---- where and why -----------------------------------------------------------------------------------------------
 
 
-def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, plan: Plan) -> list[Reason]:
-    """Return the reason for each node's placement; required placements come before chosen ones."""
+def _reasons(
+    priced: PricedGraph, residency: Sequence[int], cluster: Cluster, plan: Plan, ordered: Sequence[int]
+) -> list[Reason]:
+    """Return the reason for each node's placement; required placements come before chosen ones. The `ordered` nodes are
+    in program order."""
     alone = len(cluster.workers) == 1
     together = len({segment.worker for segment in plan.segments}) == 1
-    unknown = bool(priced.unknown_classes)
+    in_order = {*ordered}
+    unknown = not in_order.issuperset(priced.unknown_nodes)
     only = [not alone and len(able_workers(cluster, need - {"cpu"})) == 1 for need in class_devices(priced)]
     reasons: list[Reason] = []
     for index, node in enumerate(priced.graph.nodes):
@@ -248,6 +265,8 @@ def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, pl
             reasons.append(Reason.DEVICE)
         elif alone:
             reasons.append(Reason.ONLY)
+        elif together and index in in_order:
+            reasons.append(Reason.ORDERED)
         elif together:
             reasons.append(Reason.UNKNOWN if unknown else Reason.TOGETHER)
         else:

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
+import raygrad as rg
 from raygrad.report.explanation import PATH_NODES, SignatureWait
+from raygrad.scheduler.explain.explanation import Reason
+
+
+class Unknown(rg.autograd.Function):
+    @staticmethod
+    def infer(x: Any) -> Any:
+        return x.shape, x.dtype
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
 
 
 def test_the_summary_has_the_plans_figures(told: Any):
@@ -84,3 +96,49 @@ def test_nothing_to_submit_is_said_so(told: Any):
     assert line.startswith("Nothing would be submitted")
     assert [table.columns[0] for table in explanation.tables()] == ["Function"]
     assert replace(explanation, infer=()).tables() == []
+
+
+def logged(log: list[Any]) -> Any:
+    """Return a Function that fills a list of the program."""
+
+    class Logged(rg.autograd.Function):
+        @staticmethod
+        def infer(x: Any) -> Any:
+            return x.shape, x.dtype
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            log.append(1)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2
+
+    return Logged
+
+
+@pytest.mark.filterwarnings("ignore:.*of your program")
+def test_code_that_changes_captured_objects_is_said_to_keep_program_order():
+    function = logged([])
+    with rg.Session(workers=2) as session:
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        explanation = session.explain(sum([function.apply(x) for _ in range(4)], rg.zeros(2)))
+    summary = " ".join(explanation.summary())
+    assert "divided over workers" not in summary
+    assert "run one after the other in program order, because their code changes captured objects" in summary
+    calls = [node for node, name in enumerate(explanation.graph.names) if name == "Logged"]
+    assert calls == list(explanation.plan.ordered)
+    assert {explanation.plan.node_reason[node] for node in calls} == {Reason.ORDERED}
+    assert Reason.UNKNOWN not in explanation.plan.node_reason
+
+
+def test_unknown_functions_are_said_to_be_divided_where_they_are():
+    said: list[str] = []
+    for workers in (1, 2):
+        with rg.Session(workers=workers) as session:
+            x: Any = rg.tensor([1.0, 2.0])
+            explanation = session.explain(sum([Unknown.apply(x) for _ in range(4)], rg.zeros(2)))
+        said.append(" ".join(explanation.summary()))
+    assert ["never ran" in one for one in said] == [True, True]
+    assert ["divided over workers" in one for one in said] == [False, True]

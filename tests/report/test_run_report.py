@@ -74,3 +74,51 @@ def test_a_run_that_is_not_over_leaves_room_for_names_of_workers():
     lines = str(report).splitlines()
     assert any(" worker 0 " in line and " 46.4 ms (14) " in line for line in lines)
     assert any(" worker 0 " in line and " missing " in line for line in lines)
+
+
+class Fails(rg.autograd.Function):
+    @staticmethod
+    def infer(x: Any) -> Any:
+        return x.shape, x.dtype
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        raise LookupError("no such shot")
+
+
+def test_segments_that_never_began_in_a_failed_run_have_no_times():
+    with rg.Session(workers=2) as session:
+        with rg.place(worker=0):
+            first = Fails.apply(rg.tensor([1.0, 2.0]))
+        with rg.place(worker=1):
+            last = first * 2.0
+        with pytest.raises(LookupError, match="no such shot"):
+            last.numpy()
+        assert session.last_run is not None
+        report = session.last_run.report()
+    tables = {table.title: table for table in report.tables()}
+    assert "The longest nodes" not in tables
+    segments = tables["Segments, predicted and actual"]
+    took, started = segments.columns.index("took>"), segments.columns.index("started>")
+    assert [row[took] for row in segments.rows] == ["failed", "not run"]
+    assert segments.rows[1][started:] == ("-",) * len(segments.columns[started:])
+    assert "not run\n" in report.picture().svg() if hasattr(report.picture(), "svg") else True
+
+
+class New(rg.autograd.Function):
+    @staticmethod
+    def infer(x: Any) -> Any:
+        return x.shape, x.dtype
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+
+def test_a_prediction_that_went_by_unknown_functions_is_called_a_guess():
+    said: list[str] = []
+    with rg.Session(workers=2) as session:
+        for _ in range(3):
+            run = session.run(New.apply(rg.tensor([1.0, 2.0]))).wait()
+            said.append(run.report().summary()[0])
+    assert [", a guess: 1 node of Functions that had never run, New)" in one for one in said] == [True, False, False]

@@ -122,7 +122,8 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
     as it is if it captures nothing that has to become an input of its node, also when it could not be pickled; yet what
     it reads (variables, attributes) is always what it was when it was shipped, unless it changes such things itself.
 
-    Warns (UserWarning, once per object): it captures a list, dict or set, of which a worker changes its own copy only.
+    Warns (UserWarning, once per object): it captures a list, dict or set, of which a worker changes its own copy only,
+    or which `in_process` it shares with the client, so that its calls keep program order.
 
     Raises:
         NotShippable: it captures something that cannot leave this process; names the variable.
@@ -165,10 +166,11 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
         pickler.dump(obj)
     except Exception as error:
         if in_process:
-            return _ship_by_reference(obj, name, guard, guarded=not _warn_of_mutable(obj, name, pickler, changed))
+            shares = _warn_of_mutable(obj, name, pickler, changed, shared=True)
+            return _ship_by_reference(obj, name, guard, guarded=not shares)
         raise NotShippable(unpicklable_message(obj, name, error)) from error
-    shares = _warn_of_mutable(obj, name, pickler, changed)
     as_it_is = in_process and not pickler.captured
+    shares = _warn_of_mutable(obj, name, pickler, changed, shared=as_it_is)
     if as_it_is and shares:
         return _ship_by_reference(obj, name, guard, guarded=False)
     payload = buffer.getvalue()
@@ -203,11 +205,13 @@ def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> S
 # ---- the warning of DR-06 -------------------------------------------------------------------------------------------
 
 _warned: weakref.WeakSet[Any] = weakref.WeakSet()
+_warned_of_sharing: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Apart, so that code which was used in process is warned of once more where its changes are lost."""
 
 
-def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | None) -> bool:
+def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | None, *, shared: bool) -> bool:
     """Warn once of what the code changes, or of a captured container that it might fill, for the client; tell whether
-    there is such a thing.
+    there is such a thing. `shared` says that the code is used by reference, and so changes the client's own objects.
 
     A class is warned of only where its code writes to a container: its tables of constants are no mistake.
     """
@@ -232,6 +236,16 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
         return True
     if changed is None and not found:
         return False
+    if shared:
+        what = f"captures '{found[0]}', a mutable object" if found else f"changes '{changed}', an object"
+        warn_once(
+            subject,
+            f"'{name}' {what} of your program: its calls, forward and backward, run one after the other in program "
+            "order; to run them side by side, return values or send them with rg.emit(name, value), to a handler given "
+            "to session.on(name, handler), or register it with client=True if it is a hook",
+            _warned_of_sharing,
+        )
+        return True
     what = f"captures '{found[0]}', a mutable object" if found else f"changes '{changed}', which is"
     warn_once(
         subject,
@@ -242,12 +256,12 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
     return True
 
 
-def warn_once(subject: Any, message: str) -> None:
-    """Warn of a piece of user code, at the user's line, unless that was done before."""
+def warn_once(subject: Any, message: str, warned: weakref.WeakSet[Any] = _warned) -> None:
+    """Warn of a piece of user code, at the user's line, unless it is among those that were `warned` of before."""
     try:
-        if subject in _warned:
+        if subject in warned:
             return
-        _warned.add(subject)
+        warned.add(subject)
     except TypeError:  # takes no weak references, or is not hashable: warned each time
         pass
     warnings.warn(message, UserWarning, stacklevel=_users_level())

@@ -56,9 +56,7 @@ def draw_run(plan: Plan, run: RunFacts, graph: LabelledGraph, title: str) -> Pic
             given.nodes,
             (given.forward_nodes, given.vjp_nodes + given.sum_nodes, given.hook_nodes),
             f"{workers[one.worker]}: {one.status}",
-            f"{figures.seconds(one.start)} to {figures.seconds(one.end)}, its nodes {figures.seconds(one.seconds)} "
-            f"(predicted {figures.seconds(one.predicted)})\n"
-            f"waited {figures.seconds(one.data_wait)} for data and {figures.seconds(one.latency)} for its call",
+            _measured(one),
             chain,
         )
         for given, one in zip(plan.segments, run.segments, strict=True)
@@ -66,6 +64,18 @@ def draw_run(plan: Plan, run: RunFacts, graph: LabelledGraph, title: str) -> Pic
     ]
     took = {node: seconds for one in run.segments for node, _, seconds in one.nodes}
     return _picture(pieces, graph, workers, title, run.moved, lambda node: took.get(node, 0.0))
+
+
+def _measured(one: SegmentRun) -> str:
+    """Return the times of a segment that ran."""
+    predicted = f"predicted {figures.seconds(one.predicted)}"
+    if not one.recorded:
+        return predicted
+    return (
+        f"{figures.seconds(one.start)} to {figures.seconds(one.end)}, its nodes {figures.seconds(one.seconds)} "
+        f"({predicted})\n"
+        f"waited {figures.seconds(one.data_wait)} for data and {figures.seconds(one.latency)} for its call"
+    )
 
 
 def _piece(

@@ -111,18 +111,29 @@ class Explanation(Report):
 
     def _unknown(self) -> list[str]:
         """Return what is to be said of Functions that never ran."""
-        figures_, names = self.plan.node_figures, self.graph.names
+        figures_ = self.plan.node_figures
         unknown = [index for index, one in enumerate(figures_) if one.origin is Origin.UNKNOWN]
         if not unknown:
             return []
-        functions = list(dict.fromkeys(names[index] for index in unknown))
-        named = ", ".join(functions[:NAMED_FUNCTIONS]) + (", …" if len(functions) > NAMED_FUNCTIONS else "")
+        named = named_functions(self.graph, unknown)
         taken = figures.seconds(min(figures_[index].seconds for index in unknown))
         return [
             f"{figures.number(len(unknown), 'node')} of Functions that never ran ({named}): what they take is unknown, "
-            f"and all these times with it. They count as {taken} and more, so that they are divided over workers; "
+            f"and all these times with it. They count as {taken} and more{self._where_unknown(unknown)}; "
             "`cost` on the Function says better."
         ]
+
+    def _where_unknown(self, unknown: Sequence[int]) -> str:
+        """Return where nodes of Functions that never ran are to run."""
+        worker = {node: one.worker for one in self.plan.segments for node in one.nodes}
+        ordered = {*self.plan.ordered}
+        free = [node for node in unknown if node not in ordered]
+        said = ", so that they are divided over workers" if len({worker[node] for node in free}) > 1 else ""
+        if len(free) < len(unknown):
+            which = "" if not free else f" {len(unknown) - len(free):,} of them"
+            said += f"{', but' if said else ', and'}{which} run one after the other in program order, because their "
+            said += "code changes captured objects"
+        return said
 
     def _costs(self) -> Table:
         """Return the table of the figures that the plan went by, those that take longest in all first."""
@@ -297,6 +308,12 @@ def reasons(segment: SegmentFacts, most: int = 9) -> str:
         return str(segment.reasons[0][0])
     shown = [f"{reason} ({count:,})" for reason, count in segment.reasons[:most]]
     return "; ".join([*shown, "…"] if len(segment.reasons) > most else shown)
+
+
+def named_functions(graph: LabelledGraph, nodes: Sequence[int]) -> str:
+    """Return the names of the Functions of nodes, the first few of them."""
+    functions = list(dict.fromkeys(graph.names[index] for index in nodes))
+    return ", ".join(functions[:NAMED_FUNCTIONS]) + (", …" if len(functions) > NAMED_FUNCTIONS else "")
 
 
 def transfer_table(moved: Sequence[WorkerTransfer], workers: Sequence[str], worker_of: Callable[[int], str]) -> Table:

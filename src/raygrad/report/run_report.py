@@ -5,16 +5,17 @@ It chooses the lines and tables; the facts are those of `scheduler.explain.actua
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from raygrad.scheduler.explain.actual_run import RunFacts
+from raygrad.scheduler.explain.actual_run import RunFacts, SegmentRun
 from raygrad.scheduler.explain.device_transfers import FetchedArray
 from raygrad.scheduler.model.plan import Plan
 from raygrad.scheduler.model.progress import PlanRevision
 
 from . import figures
-from .explanation import transfer_table
+from .explanation import named_functions, transfer_table
 from .forms import Report
 from .shown import LabelledGraph, as_plain_data
 from .tables import Table
@@ -38,6 +39,8 @@ class RunReport(Report):
     graph: LabelledGraph
     brought: tuple[FetchedArray, ...] = ()
     """What left a device because you read it, or held it at the end of the session."""
+    unknown: tuple[int, ...] = ()
+    """The nodes of Functions that had never run when it was planned: what was predicted of it is a guess."""
     revisions: tuple[PlanRevision, ...] = ()
     """Each time that what had not begun was planned again while the run went on, in seconds since the submission."""
 
@@ -69,7 +72,7 @@ class RunReport(Report):
         crossed = sum(one.bytes for one in run.moved)
         revised = [self._revised()] if self.revisions else []
         return [
-            f"{what}, {figures.seconds(run.seconds)} (predicted {figures.seconds(run.predicted_seconds)})",
+            f"{what}, {figures.seconds(run.seconds)} ({self._predicted()})",
             f"Nodes took {figures.seconds(run.work)} of work (predicted {figures.seconds(run.predicted_work)}), "
             f"packing {figures.seconds(run.packing)}; workers waited {figures.seconds(run.data_wait)} for each other "
             f"and {figures.seconds(run.latency)} for calls and what they bring.",
@@ -77,6 +80,15 @@ class RunReport(Report):
             "workers.",
             *revised,
         ]
+
+    def _predicted(self) -> str:
+        """Return the predicted time, and where it went by Functions that had never run."""
+        said = f"predicted {figures.seconds(self.run.predicted_seconds)}"
+        if not self.unknown:
+            return said
+        functions = named_functions(self.graph, self.unknown)
+        count = figures.number(len(self.unknown), "node")
+        return f"{said}, a guess: {count} of Functions that had never run, {functions}"
 
     def _revised(self) -> str:
         times = figures.number(len(self.revisions), "time")
@@ -128,6 +140,10 @@ class RunReport(Report):
 
     def _segments(self) -> Table:
         nodes = [segment.nodes for segment in self.plan.segments]
+
+        def measured(text: Callable[[SegmentRun], str]) -> Callable[[SegmentRun], str]:
+            return lambda one: text(one) if one.recorded else "-"
+
         return Table.of(
             "Segments, predicted and actual",
             [one for one in self.run.segments if one.status != "replaced"],
@@ -137,14 +153,14 @@ class RunReport(Report):
             ("predicted>", lambda one: figures.seconds(one.predicted)),
             ("took>", lambda one: figures.seconds(one.seconds) if one.status == "done" else one.status),
             ("ratio>", lambda one: figures.ratio(one.seconds, one.predicted)),
-            ("started>", lambda one: figures.seconds(one.start)),
+            ("started>", measured(lambda one: figures.seconds(one.start))),
             (
                 "waited for data>",
-                lambda one: f"{figures.seconds(one.data_wait)} ({one.held_by})" if one.data_wait else "0",
+                measured(lambda one: f"{figures.seconds(one.data_wait)} ({one.held_by})" if one.data_wait else "0"),
             ),
-            ("call>", lambda one: figures.seconds(one.latency)),
-            ("packing>", lambda one: figures.seconds(one.inputs + one.outputs)),
-            ("out>", lambda one: figures.size(one.bytes_out)),
+            ("call>", measured(lambda one: figures.seconds(one.latency))),
+            ("packing>", measured(lambda one: figures.seconds(one.inputs + one.outputs))),
+            ("out>", measured(lambda one: figures.size(one.bytes_out))),
         )
 
     def _workers(self) -> Table:

@@ -34,7 +34,7 @@ def trace(number: int, plan: Plan, run: RunFacts, graph: LabelledGraph) -> dict[
     events.append(_span(CLIENT, RUNS, f"run {number}", "run", 0.0, run.seconds, nodes=len(graph.names)))
     if run.unsent > MIN_SECONDS:
         events.append(_span(CLIENT, RUNS, "plan and send", "client", 0.0, run.unsent))
-    ran = [one for one in run.segments if one.status not in ("missing", "replaced")]
+    ran = [one for one in run.segments if one.recorded]
     for one in ran:
         events += _segment(one, plan, graph)
         events += _waits(one, ran)

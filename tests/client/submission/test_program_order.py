@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*captures.*a mutable object", "ignore:.*changes.*which is")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(captures|changes) .* of your program")
 
 BRANCHES = 6
 

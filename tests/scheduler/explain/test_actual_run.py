@@ -90,6 +90,8 @@ def test_what_crossed_has_the_bytes_that_it_had(facts: RunFacts):
 def test_a_run_that_has_not_ended_says_what_is_missing(plan: Plan):
     facts = run_facts(plan, [], {}, 100.0)
     assert [one.status for one in facts.segments] == ["missing", "missing"]
+    stopped = run_facts(plan, [], {}, 100.0, stopped=True)
+    assert [(one.status, one.recorded) for one in stopped.segments] == [("not run", False)] * 2
     assert (facts.seconds, facts.work) == (0.0, 0.0)
 
 

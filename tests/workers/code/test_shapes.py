@@ -23,7 +23,7 @@ from raygrad.workers.code.shipping import Shipment, open_shipment, opening_as_wo
 
 from .shapes import SHAPES
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*of the client:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*of (the client|your program):UserWarning")
 
 TENSOR_SHAPES = [name for name in SHAPES if name != "code_object"]  # a constant of code is a number or a string
 ARRAY_SHAPES = [name for name in TENSOR_SHAPES if name not in ("in_set", "dict_key")]  # which take no arrays

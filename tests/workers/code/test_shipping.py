@@ -355,6 +355,19 @@ def test_a_captured_container_warns_once_in_every_kind_of_session(in_process: bo
     ship(hook, in_process=in_process)  # again: warnings are errors here
 
 
+def test_the_warning_says_whose_object_is_changed():
+    log: list[Any] = []
+
+    def hook(grad: Any) -> None:
+        log.append(grad)
+
+    with pytest.warns(UserWarning, match=r"'log', a mutable object of your program: .* in program order") as caught:
+        ship(hook, in_process=True)
+    assert "stays on the worker" not in str(caught[0].message)
+    with pytest.warns(UserWarning, match="what it changes there stays on the worker"):  # although warned in process
+        ship(hook, in_process=False)
+
+
 @dataclass(frozen=True)
 class Settings:
     factor: float = 2.0
@@ -447,7 +460,7 @@ def test_in_process_code_that_changes_what_it_captures_shares_it_with_the_client
         nonlocal seen
         seen += grad
 
-    with pytest.warns(UserWarning, match="'hook' changes 'seen', which is of the client.*rg.emit"):
+    with pytest.warns(UserWarning, match="'hook' changes 'seen', an object of your program.*rg.emit"):
         shipped = ship(hook, in_process=True)
     for _ in range(2):
         open_shipment(shipped.shipment)(1)

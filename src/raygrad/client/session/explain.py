@@ -75,7 +75,13 @@ def explain(
             call_nodes(error, graph, sites, name_of)
             raise
         facts = explain_plan(
-            planned.graph, residency, planner.costs, planner.cluster, planned.plan, staged=not inputs.by_reference
+            planned.graph,
+            residency,
+            planner.costs,
+            planner.cluster,
+            planned.plan,
+            staged=not inputs.by_reference,
+            ordered=code.ordered,
         )
         sent = [one for one in built.sources if isinstance(one, Constant) and one.moved]
         left = [DeviceTransfer(-1, -1, one.moved, "cpu", one.value.nbytes) for one in sent]

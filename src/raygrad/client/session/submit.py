@@ -161,6 +161,7 @@ class Submitter:
         run = Run(self._link, number, planned.plan, planned.graph, sites, started)
         run.alone = alone
         run.called = called
+        run.costs = self._driver.planner.latest_costs
         table.enter(run)
 
     def next_run(self) -> int:

@@ -12,11 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.errors import SessionError
-from raygrad.scheduler.explain.actual_run import run_facts
+from raygrad.scheduler.explain.actual_run import RunFacts, run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
 from raygrad.scheduler.model.function_costs import OTHER_VALUES
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
+from raygrad.scheduler.model.priced_graph import PricedGraph
 
 from ..options import path_of, seconds
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from raygrad.proto.ir.graph import Graph
     from raygrad.proto.ir.program import Record
     from raygrad.report.run_report import RunReport
+    from raygrad.scheduler.model.costs import Costs
     from raygrad.scheduler.model.plan import Cluster, Plan
     from raygrad.scheduler.model.progress import PlanRevision
 
@@ -67,6 +69,8 @@ class Run:
         self._answers: list[TimedRecord] = []
         self.revisions: list[PlanRevision] = []
         """Each time that the rest of the run was planned again."""
+        self.costs: Costs | None = None
+        """The cost model that it was planned by, as it was then."""
         self.finished = False
         self.failed = False
         self.alone = False
@@ -149,7 +153,8 @@ class Run:
             number=self.number,
             state=self._state(),
             plan=self.plan,
-            run=run_facts(self.plan, self._answers, link.clocks, self._submitted),
+            run=self._facts(),
+            unknown=() if self.costs is None else tuple(PricedGraph(self._graph, self.costs).unknown_nodes),
             graph=label_graph(self._graph, link.name_of, self._sites),
             brought=fetched_arrays(self._graph, self._brought),
             revisions=tuple([one._replace(at=one.at - self._submitted) for one in self.revisions]),
@@ -163,6 +168,10 @@ class Run:
         report = self.report()
         path.write_text(json.dumps(trace(self.number, self.plan, report.run, report.graph)), encoding="utf-8")
         return path
+
+    def _facts(self) -> RunFacts:
+        stopped = self.failed or self._dropped
+        return run_facts(self.plan, self._answers, self._link.clocks, self._submitted, stopped=stopped)
 
     @property
     def _dropped(self) -> bool:
