@@ -112,7 +112,8 @@ class MeasuredCosts:
         and read, and caches are cold."""
         self._news = 0
         """How often that was entered."""
-        self._costs = self.prior
+        self.latest = self.prior
+        """What `costs` has returned last. Any thread may ask."""
         self._changed = False
         self._plans: OrderedDict[bytes, _PlanHistory] = OrderedDict()
         self._samples = NodeSamples()
@@ -123,19 +124,14 @@ class MeasuredCosts:
         """Return what is known now; of the next epoch if something was learned since the last time."""
         if self._changed:
             self._changed = False
-            self._costs = replace(
-                self._costs,
-                epoch=self._costs.epoch + 1,
+            self.latest = replace(
+                self.latest,
+                epoch=self.latest.epoch + 1,
                 factors={kind: one.factor for kind, one in self.kinds.items()},
                 runs={kind: one.count for kind, one in self.kinds.items()},
                 functions=known_functions({**self.early, **self.kinds}, self.values),
             )
-        return self._costs
-
-    @property
-    def latest(self) -> Costs:
-        """What `costs` has returned last. Any thread may ask."""
-        return self._costs
+        return self.latest
 
     def settled(self, names: Mapping[str, float]) -> bool:
         """Return whether measurements agree for the kinds of node that take most of the given seconds."""
@@ -182,7 +178,7 @@ class MeasuredCosts:
 
     def links_were(self, **figures: Any) -> None:
         """Enter figures that the executor measured before the first run: fields of `Costs`."""
-        self._costs = replace(self._costs, **figures)
+        self.latest = replace(self.latest, **figures)
         self._changed = True
 
     def arrived(self, graph: Graph, plan: Plan, record: Record) -> None:
@@ -272,7 +268,7 @@ class MeasuredCosts:
         """Return when the client had a record, or would have had it if it had waited."""
         if call.awaited:
             return call.came
-        return min(call.came, call.ended + self._costs.return_seconds)
+        return min(call.came, call.ended + self.latest.return_seconds)
 
     def _seconds(self, kind: CostKind) -> float:
         estimate = self.kinds.get(kind.name)
@@ -282,7 +278,7 @@ class MeasuredCosts:
         """Enter what passed between segments. Of what a segment may have waited for, what came last is what it did
         wait for; of a run that others were in the way of, only the calls' own times tell something. In the first run
         of a plan calls bring programs, too: how long a worker waits for another is seen, but for its first call."""
-        costs = self._costs
+        costs = self.latest
         began = [call.record.timing.began for call in calls]
         ended = [call.ended for call in calls]
         free: dict[int, float] = {}
@@ -297,32 +293,32 @@ class MeasuredCosts:
                     self._move("call_seconds", own + waited, costs.call_seconds)
             elif quiet and (not new or segment.worker in free):
                 self._move(cause, waited, known)
-                link = self._costs.links.get((here, here))
+                link = self.latest.links.get((here, here))
                 if link is not None:
-                    link = link._replace(hop_seconds=self._costs.hop_seconds)
-                    self._costs = replace(self._costs, links={**self._costs.links, (here, here): link})
+                    link = link._replace(hop_seconds=self.latest.hop_seconds)
+                    self.latest = replace(self.latest, links={**self.latest.links, (here, here): link})
             free[segment.worker] = ended[number] + segment.bytes_out / costs.store_bandwidth
             if number and quiet and not new:
                 between = calls[number].sent - calls[number - 1].sent
                 if 0.0 <= between < BURST_SECONDS:
-                    self._move("submit_seconds", between, self._costs.submit_seconds)
+                    self._move("submit_seconds", between, self.latest.submit_seconds)
         last = max(range(len(calls)), key=lambda number: calls[number].came, default=-1)
         if quiet and last >= 0 and calls[last].awaited:
-            self._move("return_seconds", max(calls[last].came - ended[last], 0.0), self._costs.return_seconds)
+            self._move("return_seconds", max(calls[last].came - ended[last], 0.0), self.latest.return_seconds)
 
     def _client(self, calls: Sequence[TimedRecord]) -> None:
         """Enter the client's time for the calls of a run."""
         if calls:
-            spent, known = sum(call.spent for call in calls) / len(calls), self._costs.client_seconds
-            self._costs = replace(
-                self._costs, client_seconds=known + (NEWEST_WEIGHT if known else 1.0) * (spent - known)
+            spent, known = sum(call.spent for call in calls) / len(calls), self.latest.client_seconds
+            self.latest = replace(
+                self.latest, client_seconds=known + (NEWEST_WEIGHT if known else 1.0) * (spent - known)
             )
 
     def _cause(
         self, plan: Plan, segment: Segment, sent: float, ended: Sequence[float], free: Mapping[int, float]
     ) -> tuple[str, float, float]:
         """Return what a segment waited for last, since when it could have started but for that, and its known time."""
-        costs = self._costs
+        costs = self.latest
         found = [("send_seconds", sent, costs.send_seconds)]
         if segment.worker in free:
             found.append(("call_seconds", free[segment.worker], 0.0))
@@ -340,7 +336,7 @@ class MeasuredCosts:
         """Move one figure of the links towards what was measured."""
         weight = NEWEST_WEIGHT if measured < known else SLOWER_WEIGHT
         measured = min(measured, MAX_LINK_FACTOR * max(known, MIN_LINK_SECONDS))
-        self._costs = replace(self._costs, **{name: known + weight * (measured - known)})
+        self.latest = replace(self.latest, **{name: known + weight * (measured - known)})
 
     # ---- keeping ----------------------------------------------------------------------------------------------------
 

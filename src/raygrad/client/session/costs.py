@@ -116,6 +116,11 @@ class SessionCosts:
         """A run has ended well; `host` is the client's."""
         self._finished.append((run, cluster, host))
 
+    @property
+    def latest(self) -> Costs:
+        """The cost model of the latest plan. Any thread may ask."""
+        return self._measured.latest
+
     def learn(self) -> MeasuredCosts:
         """Learn from what has arrived, and from the runs that have finished: before a submission is planned, or
         somebody asks."""

@@ -161,7 +161,7 @@ class Submitter:
         run = Run(self._link, number, planned.plan, planned.graph, sites, started)
         run.alone = alone
         run.called = called
-        run.costs = self._driver.planner.latest_costs
+        run.costs = self._costs.latest
         table.enter(run)
 
     def next_run(self) -> int:
