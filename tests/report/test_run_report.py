@@ -102,7 +102,6 @@ def test_segments_that_never_began_in_a_failed_run_have_no_times():
     took, started = segments.columns.index("took>"), segments.columns.index("started>")
     assert [row[took] for row in segments.rows] == ["failed", "not run"]
     assert segments.rows[1][started:] == ("-",) * len(segments.columns[started:])
-    assert "not run\n" in report.picture().svg() if hasattr(report.picture(), "svg") else True
 
 
 class New(rg.autograd.Function):
