@@ -17,6 +17,7 @@ MUTATORS: Final = frozenset(
 )
 """Methods that change a container."""
 
+_ATTRIBUTE_LOADS: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 _GLOBAL_OPS: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _ATTRIBUTE_STORES: Final = ("STORE_ATTR", "DELETE_ATTR")
 _ITEM_STORES: Final = frozenset((dis.opmap["STORE_SUBSCR"], dis.opmap["DELETE_SUBSCR"]))
@@ -66,6 +67,25 @@ def names_in(code: CodeType) -> Names:
 def stores_attribute(code: CodeType, name: str) -> bool:
     """Tell whether code stores or deletes an attribute of this name, inner functions excluded."""
     return any([one.opname in _ATTRIBUTE_STORES and one.argval == name for one in dis.get_instructions(code)])
+
+
+def paths_to(code: CodeType, name: str) -> Iterator[tuple[str, ...]]:
+    """Yield how code names each global or attribute `name`, inner functions excluded: `a.b.name` as (a, b, name), `a` a
+    global or a variable of an enclosing function; () where `name` is stored, imported, or an attribute of anything
+    else."""
+    path: tuple[str, ...] = ()
+    one: dis.Instruction
+    for one in dis.get_instructions(code):
+        if one.opname in _NO_EFFECT:
+            continue
+        if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF"):
+            path = (str(one.argval),)
+        elif one.opname in _ATTRIBUTE_LOADS:
+            path = path and (*path, str(one.argval))
+        else:
+            path = ()
+        if one.argval == name and one.opname not in ("LOAD_CONST", "KW_NAMES", "LOAD_FAST", "STORE_FAST"):
+            yield path
 
 
 def writes_items(code: CodeType) -> bool:

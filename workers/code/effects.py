@@ -4,15 +4,17 @@ Shipping warns by them, and the recorder decides by them which gradients a node 
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .bytecode import inner_codes, stored_outside, stores_attribute
+from .bytecode import inner_codes, paths_to, stored_outside, stores_attribute
+from .guard import ABSENT
 from .importable import is_well_known
 from .visitor import DEPTH, TRANSPARENT, Part, parts, reachable
 
@@ -33,13 +35,15 @@ _STEPS: Final = frozenset(("step", "zero_grad", "load_state_dict", "add_param_gr
 def gradient_effects(obj: Any) -> int:
     """Return the possible effects of code on the `.grad` of captured leaves and arguments: a sum of ADDS, READS and
     REPLACES. It goes by names: `backward` called, `.grad` loaded or stored, in the code or in functions that it
-    reaches."""
+    reaches. A name that stands for a function of the user's, as in `backward(kept)` and `solver.backward(kept)`, counts
+    by what that function does."""
     found = 0
-    for value in reachable(obj, _may_be_of_the_user):
-        if type(value) is FunctionType:
-            found |= _of_gradients_in(value.__code__)
-            if found == _EVERY_EFFECT:
-                break
+    waiting, seen = [obj], set[int]()
+    while waiting and found != _EVERY_EFFECT:
+        for value in reachable(waiting.pop(), _may_be_of_the_user):
+            if type(value) is FunctionType and id(value) not in seen:
+                seen.add(id(value))
+                found |= _of_gradients_in(value.__code__, value.__globals__, _free_variables(value), waiting)
     return found
 
 
@@ -48,15 +52,48 @@ def _may_be_of_the_user(obj: Any) -> bool:
     return type(obj) is not ModuleType and (not is_well_known(obj) or isinstance(obj, _HOLDERS))
 
 
-def _of_gradients_in(code: CodeType) -> int:
-    found = ADDS if "backward" in code.co_names else 0
-    if "grad" in code.co_names:
-        found |= READS
-        if stores_attribute(code, "grad"):
-            found |= ADDS | REPLACES
-    for inner in inner_codes(code):
-        found |= _of_gradients_in(inner)
+def _free_variables(function: FunctionType) -> dict[str, Any]:
+    """Return what the variables of enclosing functions hold, as far as they are bound."""
+    found: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
     return found
+
+
+def _of_gradients_in(code: CodeType, space: Mapping[str, Any], free: Mapping[str, Any], named: list[Any]) -> int:
+    """Return the effects of a function's code, with its globals and the variables of enclosing functions; append the
+    functions of the user's that it means by `backward` and `.grad`."""
+    found = 0
+    variables = frozenset((*code.co_cellvars, *code.co_freevars))
+    for name, effect in (("backward", ADDS), ("grad", READS)):
+        if name in code.co_names:
+            for path in paths_to(code, name):
+                meant = _meant_by(path, free if path and path[0] in variables else space)
+                if meant is None:
+                    found |= effect
+                else:
+                    named.append(meant)
+    if "grad" in code.co_names and stores_attribute(code, "grad"):
+        found |= ADDS | REPLACES
+    for inner in inner_codes(code):
+        outer = {name: value for name, value in free.items() if name not in code.co_cellvars}
+        found |= _of_gradients_in(inner, space, outer, named)
+    return found
+
+
+def _meant_by(path: tuple[str, ...], bound: Mapping[str, Any]) -> FunctionType | None:
+    """Return the function that code means by a dotted path, if it is none of ours; None if that is not sure."""
+    if not path:
+        return None
+    found: Any = bound.get(path[0], ABSENT)
+    for name in path[1:]:
+        found = ABSENT if isinstance(found, Tensor) else inspect.getattr_static(found, name, ABSENT)
+    if isinstance(found, staticmethod | classmethod | MethodType):
+        found = cast(Any, found).__func__
+    return found if isinstance(found, FunctionType) and not found.__module__.startswith("raygrad.") else None
 
 
 # ---- on containers, variables and attributes ------------------------------------------------------------------------

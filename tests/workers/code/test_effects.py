@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import raygrad as rg
 from raygrad.workers.code.bytecode import writes_items
 from raygrad.workers.code.effects import ADDS, READS, REPLACES, gradient_effects, name_changed_by
 
@@ -184,6 +185,78 @@ def test_what_code_may_do_with_gradients_is_told_by_the_names_that_it_reaches() 
         assert gradient_effects(code) & ADDS, code
     assert gradient_effects(replaces) == ADDS | READS | REPLACES
     assert gradient_effects(Holds) == gradient_effects(Holds(reads)) == READS
+
+
+class Solver:
+    """A solver of the user's with an adjoint, which has nothing to do with autograd."""
+
+    def __init__(self, pace: float) -> None:
+        self.pace = pace
+
+    def backward(self, kept: Any) -> Any:
+        return kept * self.pace
+
+    @staticmethod
+    def grad(kept: Any) -> Any:
+        return kept + 1
+
+
+class Reentering(Solver):
+    def backward(self, kept: Any) -> Any:
+        kept.backward()
+
+
+def backward(kept: Any) -> Any:
+    return 2 * kept
+
+
+SOLVER, REENTERING = Solver(2.0), Reentering(2.0)
+
+
+def of_own_names() -> list[Any]:
+    inner = SOLVER
+
+    def within(kept: Any) -> Any:
+        def deeper() -> Any:
+            return SOLVER.backward(kept)
+
+        return inner.backward(deeper())
+
+    return [
+        lambda kept: backward(kept),
+        lambda kept: SOLVER.backward(kept),
+        lambda kept: Solver.grad(kept),
+        lambda kept: Solver.backward(SOLVER, kept),
+        within,
+    ]
+
+
+@pytest.mark.parametrize("code", of_own_names())
+def test_functions_of_the_user_that_have_a_name_of_autograds_count_by_what_they_do(code: Any) -> None:
+    assert gradient_effects(code) == 0
+
+
+def test_what_a_name_may_mean_counts_where_that_is_not_sure() -> None:
+    def shadowed(kept: Any) -> Any:
+        SOLVER = kept
+
+        def inner() -> Any:
+            SOLVER.backward()
+
+        return inner()
+
+    def imported(kept: Any) -> Any:
+        from raygrad.autograd import backward
+
+        backward(kept)
+
+    space: dict[str, Any] = {"rg": rg, "backward": rg.autograd.backward, "Solver": Solver, "leaf": rg.zeros(())}
+    texts = ["rg.autograd.backward(y)", "backward(y)", "missing.backward(y)", "y.backward()", "Solver(1.0).backward(y)"]
+    for text in [*texts, "leaf.backward()", "[one.backward() for one in y]"]:
+        exec(f"def step(y):\n    {text}", space)
+        assert gradient_effects(space["step"]) & ADDS, text
+    for code in (shadowed, imported, lambda kept: REENTERING.backward(kept), lambda kept: SOLVER.pace.backward(kept)):
+        assert gradient_effects(code) & ADDS
 
 
 def test_functions_of_modules_are_looked_into() -> None:
