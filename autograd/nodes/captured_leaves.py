@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from raygrad.errors import AutogradError
 
+from ..core.catalogue import ops
+from ..core.modes import state
 from ..core.recorder import Data, Pending, Recorder
 from ..devices import Device
 from ..tensor.tensor import Tensor
@@ -68,6 +70,67 @@ class CapturedLeafAccumulator(AccumulateGrad):
                 f"code runs in a forward, or is not seen to call backward): {REMEDY}"
             )
         return ()
+
+
+class CollectingAccumulator(AccumulateGrad):
+    """The accumulator, on a worker, of a leaf of the client whose `.grad` is not there: it collects what passes add, in
+    their order."""
+
+    def __init__(self, variable: Tensor) -> None:
+        super().__init__(variable)
+        self.added: list[Data] = []
+        """Gradients that are to be added, in the leaf's axis order, each in memory of its own."""
+        self.history = False
+        """One of them has a history (create_graph=True)."""
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        (grad,) = grads
+        if grad is not None and self.variable._requires_grad:
+            if create_graph:
+                self.history |= state.here.grad and grad._requires_grad
+                grad = grad._data
+            self.added.append(ops.copy_in_order(grad, self.variable.axis_order()))
+        return ()
+
+
+class UnreadGradient:
+    """The record of a `.grad` that stays at the client while code on a worker adds to it: reading it raises."""
+
+    live, run = 0, -1
+
+    def __init__(self, leaf: Tensor) -> None:
+        self.recorder = self
+        self._leaf = leaf
+
+    def is_defined(self, value: Pending) -> bool:
+        """Refuse to tell, where user code asks for the `.grad`.
+
+        Raises:
+            AutogradError: always.
+        """
+        raise AutogradError(
+            f"code that a worker runs read the .grad of a captured leaf of shape {list(self._leaf.shape)}, to which it "
+            "adds, and is not seen to read it: read it by its name, `leaf.grad`, in the code of the Function or hook "
+            "itself, so that it is sent along"
+        )
+
+
+def collect_gradient(leaf: Tensor) -> None:
+    """Collect from now on what passes add to the `.grad` of a leaf of the client, which is not here."""
+    accumulator = CollectingAccumulator(leaf)
+    leaf._accumulator = lambda: accumulator
+    record: Any = UnreadGradient(leaf)
+    leaf._grad = leaf.made(Pending(record, 0, leaf.shape, leaf.dtype, None, None))
+
+
+def collected_gradients(leaf: Tensor) -> tuple[Sequence[Data], bool]:
+    """Return what was added to the `.grad` of a leaf, in order, since `collect_gradient`, and whether some of that has
+    a history. Ends the collection."""
+    accumulator = None if leaf._accumulator is None else leaf._accumulator()
+    leaf._grad = leaf._accumulator = None
+    if not isinstance(accumulator, CollectingAccumulator):  # the leaf's data was set
+        return (), False
+    return accumulator.added, accumulator.history
 
 
 def lend_gradient(leaf: Tensor, borrowed: bool) -> None:

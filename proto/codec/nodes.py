@@ -338,4 +338,4 @@ def _user_code(
     what = f"places of leaves {where}"
     for place in chain.from_iterable([sequence(leaf, what) for leaf in sequence(places, what)]):
         integers(fields(place, 2, what), what, 0)
-    return params[:count], LeafGrads(places, integer(fate, f"fate of leaves {where}", 0, 3)), casting
+    return params[:count], LeafGrads(places, integer(fate, f"fate of leaves {where}", 0, 4)), casting

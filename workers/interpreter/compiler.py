@@ -54,7 +54,7 @@ from .derivatives import compile_function_vjp
 from .device_retry import retried_on_full_device
 from .device_steps import compile_general_op, compile_general_vjp, compile_move, device_of_node
 from .functions import Host, compile_function
-from .leaf_gradients import BorrowedLeaves
+from .leaf_gradients import AddedGradients, BorrowedLeaves
 from .op_vjp import OpDerivative
 from .user_emits import emit
 
@@ -161,13 +161,16 @@ def _compile_op_vjp_here(one: OpDerivative) -> Execute:
 
 
 def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Execute:
-    """Return what adds two gradients, either of which may be undefined."""
+    """Return what adds two gradients, either of which may be undefined; the second may be what steps have added."""
     plus: Callable[[Any, Any], Any] = operator.add if device_of_node(node, program.specs) is CPU else placed_sum
     left, right = node.inputs
     (target,) = step.outputs
 
     def add(slots: Slots) -> None:
         a, b = slots[left], slots[right]
+        if type(b) is AddedGradients:
+            slots[target] = b.added_to(a)
+            return
         total = b if a is None else a if b is None else plus(a, b)
         slots[target] = np.asarray(total) if isinstance(total, _NUMBER) else total
 

@@ -1,7 +1,8 @@
 """Borrowed leaf gradients: the `.grad` of client leaves while a step on a worker reads or changes it (H16).
 
 A leaf comes with the gradient that it had when the step was recorded. User code may read it, accumulate into it or
-assign it; the final gradient returns to the client as an output of the node."""
+assign it; the final gradient returns to the client as an output of the node. Code that is only seen to accumulate goes
+without: what it adds returns, and a sum adds it to the gradient, so that no step waits for that of another one."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from contextlib import nullcontext
 from typing import Any
 
 from raygrad.autograd.devices.serving import device_guard, is_device_array
-from raygrad.autograd.nodes.captured_leaves import LEAF, PLAIN, REMEDY, lend_gradient
+from raygrad.autograd.nodes.captured_leaves import (
+    LEAF,
+    PLAIN,
+    REMEDY,
+    collect_gradient,
+    collected_gradients,
+    lend_gradient,
+)
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, HookCall
@@ -27,9 +35,27 @@ Entry = tuple[tuple[int, int], ...]
 """All places of one leaf: (CAPTURED, ARGUMENT or HELD, number), one or more."""
 
 
-REFUSED, HOME, DISCARDED = 0, 1, 2
+REFUSED, HOME, DISCARDED, ADDED = 0, 1, 2, 3
 """The fate of a gradient that user code changed: an error; returned to the client; discarded, since the run replays
-forward for its derivatives and must have no effects."""
+forward for its derivatives and must have no effects; what was added is returned, as `AddedGradients`."""
+
+RETURNED = (HOME, ADDED)
+"""Fates with an output of the node for each leaf."""
+
+
+class AddedGradients(list[Any]):
+    """What a step has added to the `.grad` of a leaf: one or more arrays, in order."""
+
+    def added_to(self, grad: Any) -> Any:
+        """Return an array with a gradient, None for none, and these, by the additions of an eager pass."""
+        if grad is None:
+            grad, *rest = self
+        else:
+            rest = self
+        total = grad.copy(order="K")
+        for one in rest:
+            total += one
+        return total
 
 
 class BorrowedLeaves:
@@ -51,7 +77,7 @@ class BorrowedLeaves:
         if node.leaves is None:
             return None
         entries, fate = node.leaves
-        targets = outputs[-len(entries) :] if fate == HOME else [-1] * len(entries)
+        targets = outputs[-len(entries) :] if fate in RETURNED else [-1] * len(entries)
         return BorrowedLeaves(entries, fate, node.inputs[-len(entries) :], targets)
 
     @staticmethod
@@ -65,7 +91,7 @@ class BorrowedLeaves:
     @property
     def returned(self) -> int:
         """The number of outputs that are gradients of leaves."""
-        return len(self._entries) if self._fate == HOME else 0
+        return len(self._entries) if self._fate in RETURNED else 0
 
     def lend(
         self, slots: Slots, read: list[Any], arguments: list[Any], held: Mapping[int, Tensor] | None
@@ -86,6 +112,10 @@ class BorrowedLeaves:
                     read[number] = tensor
                 elif where == ARGUMENT:
                     arguments[number] = tensor
+            borrowed.append(tensor)
+            if self._fate == ADDED:
+                collect_gradient(tensor)
+                continue
             lend_gradient(tensor, self._fate != REFUSED)
             value = None if source == UNDEFINED else slots[source]
             if value is None:
@@ -95,7 +125,6 @@ class BorrowedLeaves:
             else:
                 with device_guard(value) if is_device_array(value) else nullcontext():
                     tensor._grad = Tensor.made(value.copy(order="K"))
-            borrowed.append(tensor)
         return borrowed
 
     @staticmethod
@@ -123,14 +152,20 @@ class BorrowedLeaves:
         for tensor, source, target, grad in zip(borrowed, self._sources, self._targets, grads, strict=True):
             if self._fate == REFUSED and (grad is None) != (source == UNDEFINED or slots[source] is None):
                 raise refused(title, tensor)
-            if self._fate == HOME and grad is not None and grad._requires_grad:
+            if self._fate == ADDED:
+                added, history = collected_gradients(tensor)
+                value = AddedGradients(added) if added else None
+            else:
+                history = self._fate == HOME and grad is not None and grad._requires_grad
+                value = None if grad is None else grad._data
+            if history:
                 raise AutogradError(
                     f"{title}: the .grad of a captured leaf of shape {list(tensor.shape)} got a history "
                     "(create_graph=True), which cannot leave the worker: use autograd.grad with create_graph=True, "
                     "and return the gradient"
                 )
             if target >= 0:
-                slots[target] = None if grad is None else grad._data
+                slots[target] = value
 
 
 def refused(title: str, leaf: Tensor) -> AutogradError:

@@ -9,8 +9,10 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.functions.leaf_gradients import reachable_leaves
+from raygrad.proto.ir.graph import Graph, first_outputs
+from raygrad.proto.ir.nodes import FunctionVjp
 from raygrad.workers.code.effects import ADDS, READS, REPLACES
-from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, HELD, HOME, REFUSED
+from raygrad.workers.interpreter.leaf_gradients import ADDED, ARGUMENT, CAPTURED, HELD, HOME, REFUSED
 
 
 def leaf(*values: float) -> Any:
@@ -85,6 +87,91 @@ def test_h16_a_compiled_step_adds_to_captured_leaves() -> None:
             return [fast(x).item() for _ in range(3)] + [w.grad.tolist(), x.grad.tolist()]
 
     assert run(True) == run(False)
+
+
+def adding(times: int) -> Any:
+    """Return a loss of three branches and the leaf to which the backward of each adds so many times, in a session or
+    eagerly."""
+    w, x = leaf(0.1, 0.7), leaf(1.0, 3.0)
+
+    class Adds(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, factor: Any) -> Any:
+            ctx.save_for_backward(factor)
+            return x * factor
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (factor,) = ctx.saved_tensors
+            for number in range(times):
+                with rg.enable_grad():
+                    loss = (w * factor * (0.1 + number)).sum()
+                loss.backward()
+            return grad * factor, None
+
+    def loss() -> Any:
+        branches: list[Any] = [Adds.apply(x, rg.tensor(0.3 * (i + 1), dtype=rg.float64)) for i in range(3)]
+        return rg.stack(branches).sum()
+
+    return loss, w, x
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+@pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 2, "strict": True}, {"memory": "1MiB per worker"}])
+def test_h16_what_branches_add_to_a_captured_leaf_is_added_in_their_order(times: int, options: Any) -> None:
+    def run() -> Any:
+        for _ in range(2):
+            loss().backward()
+        return [None if w.grad is None else w.grad.tolist(), x.grad.tolist()]
+
+    loss, w, x = adding(times)
+    expected = run()
+    loss, w, x = adding(times)
+    with rg.Session(**options):
+        assert run() == expected
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_h16_branches_that_add_to_one_captured_leaf_do_not_wait_for_each_other(before: bool) -> None:
+    loss, w, _ = adding(1)
+    if before:
+        w.grad = rg.ones(2, dtype=rg.float64)
+    graphs: list[Graph] = []
+    with rg.Session(workers=1) as session:
+        driver: Any = session._driver
+        submit = driver.submit
+        driver.submit = lambda submission, *rest: graphs.append(submission.graph) or submit(submission, *rest)
+        loss().backward()
+        w.grad.tolist()
+    graph = max(graphs, key=lambda graph: len(graph.nodes))
+    awaited: dict[int, bool] = {}  # per value, whether it comes after a vjp
+    vjps = 0
+    for node, first in zip(graph.nodes, first_outputs(graph), strict=True):
+        after = any(awaited.get(value, False) for value in node.inputs)
+        if isinstance(node, FunctionVjp):
+            vjps += 1
+            assert not after
+            after = True
+        awaited.update(dict.fromkeys(range(first, first + len(node.outputs)), after))
+    assert vjps == 3
+
+
+def test_h16_reading_the_gradient_of_a_leaf_unseen_raises_where_it_is_only_added_to() -> None:
+    w, x = leaf(0.5, 2.0), leaf(1.0, 3.0)
+    w.grad = rg.ones(2, dtype=rg.float64)
+    name = "grad"
+
+    def hook(grad: Any) -> None:
+        with rg.enable_grad():
+            (w * 2.0).sum().backward()
+        getattr(w, name)
+
+    with rg.Session(strict=True):
+        y = x * 2.0
+        y.register_hook(hook)
+        y.sum().backward()
+        with pytest.raises(RuntimeError, match=r"read the \.grad of a captured leaf of shape \[2\].*by its name"):
+            x.grad.tolist()
 
 
 def test_h8_a_failed_pass_leaves_the_gradient_of_a_captured_leaf_as_it_was() -> None:
@@ -175,6 +262,12 @@ def test_leaves_are_met_where_code_could_do_something_with_their_gradients() -> 
         assert adds is not None
         assert adds.entries == [((HELD, 2), (ARGUMENT, 0), (CAPTURED, 0)), ((ARGUMENT, 1),), ((CAPTURED, 3),)]
         assert (adds.fate, adds.replaces, adds.grads[:2]) == (HOME, True, [None, None])
+        only = reachable_leaves(recorder, ADDS, [with_grad])
+        assert only is not None
+        assert (only.fate, only.grads) == (ADDED, [None])
+        some = reachable_leaves(recorder, ADDS, captured)
+        assert some is not None
+        assert (some.fate, some.grads[0]) == (HOME, None)
         forward = reachable_leaves(recorder, ADDS, captured, forward=True)
         assert forward is not None
         assert forward.fate == REFUSED

@@ -11,6 +11,7 @@ import raygrad as rg
 from raygrad.autograd.nodes.captured_leaves import LEAF, captured_tensor
 from raygrad.proto.ir.nodes import UNDEFINED, LeafGrads
 from raygrad.workers.interpreter.leaf_gradients import (
+    ADDED,
     ARGUMENT,
     CAPTURED,
     DISCARDED,
@@ -50,6 +51,33 @@ def test_a_leaf_comes_with_its_gradient_and_what_is_added_goes_home() -> None:
     assert slots[7].tolist() == [7.0, 10.0]
     assert before.tolist() == [1.0, 2.0]
     assert w.grad is None
+
+
+def test_what_is_added_is_collected_while_the_gradient_is_at_the_client() -> None:
+    one = leaves((((CAPTURED, 0),), ((CAPTURED, 1),)), ADDED, (UNDEFINED, UNDEFINED), (6, 7))
+    assert one.returned == 2
+    read: list[Any] = [np.array([3.0, 4.0]), np.ones(2)]
+    slots: list[Any] = [None] * 8
+    lent: list[Any] = one.lend(slots, read, [], None)
+    for factor in (1.0, 2.0):
+        (lent[0] * factor).sum().backward()
+    one.take_back(slots, lent, "code")
+    assert [array.tolist() for array in slots[6]] == [[1.0, 1.0], [2.0, 2.0]]
+    assert slots[7] is None
+    assert lent[0].grad is None
+    before = np.full(2, 0.5)
+    assert slots[6].added_to(before).tolist() == slots[6].added_to(np.full(2, 0.5)).tolist() == [3.5, 3.5]
+    assert slots[6].added_to(None).tolist() == [3.0, 3.0]
+    assert [before.tolist(), slots[6][0].tolist()] == [[0.5, 0.5], [1.0, 1.0]]
+
+
+def test_a_collected_gradient_with_a_history_raises() -> None:
+    one = leaves((((CAPTURED, 0),),), ADDED, (UNDEFINED,), (7,))
+    slots: list[Any] = [None] * 8
+    w: Any = one.lend(slots, [np.ones(2)], [], None)[0]
+    (w * w).sum().backward(create_graph=True)
+    with pytest.raises(RuntimeError, match=r"code: the .grad of a captured leaf .* got a history"):
+        one.take_back(slots, [w], "code")
 
 
 def test_a_leaf_that_is_met_in_several_places_is_one_tensor() -> None:

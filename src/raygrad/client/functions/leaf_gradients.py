@@ -1,7 +1,8 @@
 """Leaf gradients: the leaves that user code can reach on a worker, to whose `.grad` its own passes may add (H16).
 
 Recorders of hooks, Functions and vjps enter them as inputs of their nodes, and the new gradients as outputs, in program
-order: each node reads the gradient that the one before it left.
+order: each node reads the gradient that the one before it left. Nodes whose code only adds gradients do not read any,
+so that an ensemble's backwards need not wait for each other: sums add what they return.
 """
 
 from __future__ import annotations
@@ -10,13 +11,23 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.nodes.accumulator import AccumulateGrad
 from raygrad.autograd.nodes.captured_leaves import LEAF, kind_of_capture, set_captured_gradient
 from raygrad.autograd.nodes.node import Edge
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import FunctionVjp, HookCall, LeafGrads
 from raygrad.workers.code.effects import ADDS, REPLACES
-from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, DISCARDED, HELD, HOME, REFUSED
+from raygrad.workers.interpreter.leaf_gradients import (
+    ADDED,
+    ARGUMENT,
+    CAPTURED,
+    DISCARDED,
+    HELD,
+    HOME,
+    REFUSED,
+    RETURNED,
+)
 
 from ..recording.records import NodeRecord
 
@@ -63,7 +74,7 @@ def record_with_leaves(
     if reachable is not None:
         work = work._replace(leaves=reachable.in_node)
         sources.extend([None if grad is None else inputs.source(grad) for grad in reachable.grads])
-        if reachable.fate == HOME:
+        if reachable.fate in RETURNED:
             grads = [inputs.log.specs.of_meta((leaf.shape, leaf.dtype), leaf.device) for leaf in reachable.leaves]
     made = NodeRecord(inputs.log, work, sources, (*outputs, *grads) if grads else outputs, site)
     made.effects = True
@@ -71,8 +82,17 @@ def record_with_leaves(
     if reachable is not None and grads:
         for number, leaf in enumerate(reachable.leaves, len(outputs)):
             grad = made.output(number, None)
+            if reachable.fate == ADDED:
+                assert leaf._grad is not None
+                grad = inputs.log.recorder.add(leaf._grad._data, grad)
             set_captured_gradient(leaf, grad, inputs.log.recorder, out_of_place=reachable.replaces)
     return made
+
+
+def _is_addable(grad: Pending | None) -> bool:
+    """Return whether a worker can add to a gradient what a node returns of a list of arrays: those of devices cannot
+    leave their worker in one."""
+    return grad is not None and grad.device is CPU
 
 
 def leaf_arguments(edges: Sequence[Edge | None], saved: Container[int]) -> list[tuple[int, Tensor]]:
@@ -118,6 +138,8 @@ def reachable_leaves(
     leaves = [leaf for leaf, _ in found.values()]
     grads = [None if leaf._grad is None else inputs.leaf(leaf._grad) for leaf in leaves]
     fate = HOME if adds and not forward else REFUSED
+    if fate == HOME and effects == ADDS and all(map(_is_addable, grads)):
+        fate, grads = ADDED, [None] * len(leaves)
     return ReachableLeaves(
         leaves, [tuple(places) for _, places in found.values()], grads, fate, bool(effects & REPLACES)
     )
