@@ -7,8 +7,9 @@ modules, code objects and whatever every process imports alike count by identity
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from types import BuiltinFunctionType, FunctionType, GenericAlias, MethodType, ModuleType, UnionType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -16,9 +17,9 @@ import numpy as np
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .guard import BY_VALUE, Guard
+from .guard import ABSENT, BY_VALUE, Guard
 from .importable import import_name, imports_alike
-from .visitor import annotation_parts, class_parts, function_parts, module_parts
+from .visitor import annotation_parts, class_parts, function_parts, module_parts, slot_names, slot_parts
 
 ITEMS_LOOKED_AT: Final = 256
 """The longest container whose items are fingerprinted; a longer one is left to the pickler."""
@@ -27,6 +28,16 @@ CAPTURED_KINDS: Final = "biufc"
 """Kinds of dtypes of arrays that become inputs of the node of the code that captures them; empty ones do not."""
 
 _OWN_PICKLING: Final = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+_DATACLASSES: Final[Any] = vars(dataclasses)
+_STATE_OF_DATACLASSES: Final = _DATACLASSES.get("_dataclass_getstate")
+"""What Python makes `__getstate__` of frozen dataclasses with slots: their state is their slots all the same."""
+_OF_DATACLASSES: Final[tuple[Any, ...]] = tuple(
+    [
+        _DATACLASSES[name]
+        for name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
+    ]
+)
+"""The sentinels to which classes made by `dataclass` refer."""
 
 
 class CodeCacheKey:
@@ -68,6 +79,8 @@ class CodeCacheKey:
         if kind.__module__ == "typing":
             return self._identity(value)
         if imports_alike(kind.__module__) and import_name(value) is not None:
+            return self._identity(value)
+        if any([value is one for one in _OF_DATACLASSES]):
             return self._identity(value)
         return self._instance(value)
 
@@ -130,6 +143,15 @@ class CodeCacheKey:
     def _method(self, method: MethodType) -> Any:
         return ("method", self._look(method.__func__), self._look(method.__self__))
 
+    def _annotation(self, alias: Any) -> Any:
+        """An annotation such as `list[float]` and `float | None`."""
+        return (type(alias), self._look(getattr(alias, "__origin__", None)), self._tuple(alias.__args__))
+
+    def _property(self, descriptor: property) -> Any:
+        look = self._look
+        accessors = [look(one) for one in (descriptor.fget, descriptor.fset, descriptor.fdel)]
+        return (property, *accessors, look(descriptor.__doc__))
+
     def _descriptor(self, descriptor: Any) -> Any:
         inside = descriptor.__func__
         look = self._function if type(inside) is FunctionType else self._look
@@ -189,18 +211,40 @@ class CodeCacheKey:
         plain = self._plain.get(cls)
         if plain is None:
             plain = self._plain[cls] = _is_plain(cls)
-        attributes: Any = getattr(value, "__dict__", None) if plain else None
-        if type(attributes) is not dict:
+        attributes: Any = getattr(value, "__dict__", None)
+        if not plain or (attributes is not None and type(attributes) is not dict):
             return self._unsure(value)
-        return ("instance", self._class(cls), self._dict(cast("dict[str, Any]", attributes)))
+        held = None if attributes is None else self._dict(cast("dict[str, Any]", attributes))
+        return ("instance", self._class(cls), held, self._slots(value, slot_names(cls)))
+
+    def _slots(self, value: Any, names: Sequence[str]) -> Any:
+        """Return the tokens of what an instance holds in slots."""
+        held = slot_parts(value, names)
+        self.guard.references(held)
+        look = self._look
+        return tuple([(name, None if one is ABSENT else (look(one),)) for _, name, _, one in held])
+
+    def _field(self, field: dataclasses.Field[Any]) -> Any:
+        """A field of a dataclass, as the class refers to it."""
+        look = self._look
+        names: Any = dataclasses.Field.__slots__
+        state: list[tuple[str, Any]] = [(name, getattr(field, name)) for name in names]
+        return ("field", *[(name, look(dict(one) if name == "metadata" else one)) for name, one in state])
+
+    def _dataclass_options(self, options: Any) -> Any:
+        return ("options", repr(options))
 
 
-_LOOKS: Final[dict[type[Any], Callable[[CodeCacheKey, Any], Any]]] = {
+_LOOKS: Final[dict[Any, Callable[[CodeCacheKey, Any], Any]]] = {
     **dict.fromkeys((float, complex), CodeCacheKey._real),
     **dict.fromkeys((list, set, frozenset), CodeCacheKey._collection),
     **dict.fromkeys((type, FunctionMeta), CodeCacheKey._class),
     **dict.fromkeys((staticmethod, classmethod), CodeCacheKey._descriptor),
     **dict.fromkeys((BuiltinFunctionType, np.ufunc), CodeCacheKey._identity),
+    **dict.fromkeys((GenericAlias, UnionType), CodeCacheKey._annotation),
+    property: CodeCacheKey._property,
+    dataclasses.Field: CodeCacheKey._field,
+    _DATACLASSES["_DataclassParams"]: CodeCacheKey._dataclass_options,
     FunctionType: CodeCacheKey._function,
     MethodType: CodeCacheKey._method,
     ModuleType: CodeCacheKey._module,
@@ -212,10 +256,12 @@ _LOOKS: Final[dict[type[Any], Callable[[CodeCacheKey, Any], Any]]] = {
 
 
 def _is_plain(cls: type[Any]) -> bool:
-    """Tell whether instances of a class are their attributes: nothing in it, or in what it inherits, is in C."""
-    for base in cls.__mro__[:-1]:
-        if imports_alike(base.__module__) or "__slots__" in base.__dict__:
+    """Tell whether instances of a class are their attributes and slots: nothing in it, or in what it inherits, is in C,
+    or says how to pickle."""
+    for base in cls.__mro__[:-1] or (object,):
+        if imports_alike(base.__module__):
             return False
-        if not base.__dict__.keys().isdisjoint(_OWN_PICKLING):
+        own = [base.__dict__[name] for name in _OWN_PICKLING if name in base.__dict__]
+        if own and own != [_STATE_OF_DATACLASSES]:
             return False
     return True

@@ -9,7 +9,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count, repeat
-from types import FunctionType, GetSetDescriptorType, MethodType, ModuleType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, Final, cast
 
 from raygrad.autograd.function import FunctionMeta
@@ -28,6 +28,7 @@ TRANSPARENT: Final = frozenset({"function", "method", "accessor", "base"})
 DEPTH: Final = 8
 """The depth of searches whose misses only make a message worse."""
 
+_SLOTS_OF_CLASSES: Final = (GetSetDescriptorType, MemberDescriptorType)
 _MADE_IN_FUNCTIONS: Final = MADE_BY_PYTHON | MADE_BY_METACLASS
 
 
@@ -196,7 +197,7 @@ def class_parts(cls: type) -> list[Part]:
         if base is not object:
             add(("base", "", cls, base))
     for name, value in list(cls.__dict__.items()):
-        if name not in made and type(value) is not GetSetDescriptorType:
+        if name not in made and type(value) not in _SLOTS_OF_CLASSES:
             add(("member", name, cls, value))
     return found
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+
+import numpy as np
 
 import raygrad as rg
 from raygrad.workers.code.effects import ADDS
@@ -79,6 +82,65 @@ def test_what_code_captures_is_read_as_it_is_when_it_is_recorded() -> None:
         (captured,) = recorder.code.captured(recorder.code.ship(scaled))
         value: Any = recorder.read(captured)
         assert value.tolist() == [3.0]
+
+
+def test_an_array_that_stays_the_same_is_sent_once() -> None:
+    scale = np.full((40, 40), 3.0)
+    fixed = np.full((40, 40), 5.0)
+    fixed.flags.writeable = False
+
+    def hook(grad: Any) -> Any:
+        return grad * rg.tensor(scale[0, 0] + fixed[0, 0])
+
+    with rg.Session(workers=1, strict=True) as session:
+        code = session._recorder.code
+
+        def sent() -> list[Any]:
+            records: list[Any] = [pending.record for pending in code.captured(code.ship(hook))]
+            return [record.constant.value for record in records]
+
+        first = sent()
+        assert any(one is fixed for one in first)
+        assert not any(one is scale for one in first)
+        again = sent()
+        code.forget()
+        later = sent()
+        assert [id(one) for one in first] == [id(one) for one in again] == [id(one) for one in later]
+        scale[1, 1] = 7.0
+        assert [id(one) for one in sent() if one is not fixed] != [id(one) for one in first if one is not fixed]
+        del first, again, later
+        code.forget()
+        code.forget()
+        gc.collect()
+        assert len(session._recorder.inputs.snapshots) == 0
+
+
+def test_a_compiled_function_sends_an_array_that_stays_the_same_once() -> None:
+    scale = np.full((40, 40), 3.0)
+
+    class Scales(Twice):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * float(scale[0, 0])
+
+    x = rg.tensor([2.0], requires_grad=True)
+    with rg.Session(workers=1, strict=True) as session:
+        step = session.compile(lambda x: sum([Scales.apply(x) for _ in range(3)], rg.zeros(1)))
+        sent: list[Any] = []
+        driver: Any = session._driver
+        submit = driver.submit
+
+        def submitted(submission: Any, *rest: Any, **more: Any) -> Any:
+            sent.append([e.value for e in submission.externals if getattr(e.value, "shape", ()) == (40, 40)])
+            return submit(submission, *rest, **more)
+
+        driver.submit = submitted
+        assert [step(x).item() for _ in range(4)] == [18.0] * 4
+        assert all(len(one) == 1 for one in sent[-3:])
+        assert sent[-1][0] is sent[-2][0]
+        scale[0, 0] = 4.0
+        assert step(x).item() == 24.0
+        assert sent[-1][0] is not sent[-2][0]
 
 
 def test_code_that_may_add_to_gradients_is_known_by_its_fingerprint() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 
 class Shape(NamedTuple):
@@ -247,6 +247,19 @@ class Record:
         return self.value
 
 
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A dataclass whose instances have slots, with all kinds of fields and a property."""
+
+    value: Any
+    kind: ClassVar[str] = "frozen"
+    notes: list[str] = field(default_factory=list[str], metadata={"unit": "m"}, kw_only=True)
+
+    @property
+    def twice(self) -> Any:
+        return (self.value, self.value)
+
+
 def callable_object(content: Any) -> Shape:
     code = Attribute(content)
     return Shape(code, lambda copy: copy(), lambda new: setattr(code, "value", new))
@@ -260,6 +273,11 @@ def callable_object_with_slots(content: Any) -> Shape:
 def data_class(content: Any) -> Shape:
     code = Record(content)
     return Shape(code, lambda copy: copy(), lambda new: setattr(code, "value", new))
+
+
+def frozen_data_class(content: Any) -> Shape:
+    held = Frozen(content)
+    return within(held, lambda value: value.value, lambda new: object.__setattr__(held, "value", new))
 
 
 def bound_method(content: Any) -> Shape:
@@ -396,7 +414,15 @@ SHAPES: dict[str, Callable[[Any], Shape]] = {
         *(default, keyword_default, function_attribute, global_variable, global_of_inner_function),
         *(mutually_recursive_globals, recursive_function, nested_function, wrapper, cached),
         *(partial_argument, partial_keyword, partial_function, callable_object, callable_object_with_slots),
-        *(data_class, bound_method, namespace, instance_in_closure, class_attribute, class_in_closure),
+        *(
+            data_class,
+            frozen_data_class,
+            bound_method,
+            namespace,
+            instance_in_closure,
+            class_attribute,
+            class_in_closure,
+        ),
         *(method_of_class, inherited_method, static_method, class_method, property_of_class, property_deleter),
         *(module_attribute, code_object),
     )

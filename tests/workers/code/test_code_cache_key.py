@@ -67,6 +67,19 @@ def test_what_is_alike_has_one_fingerprint_what_is_not_has_two():
     assert len({ship(maker()).fingerprint for maker in makers}) == len(makers)
 
 
+def test_annotated_functions_count_by_their_annotations():
+    spaces: list[dict[str, Any]] = [{}, {}, {}]
+    for space, annotation in zip(spaces, ("list[float]", "list[int]", "float | None"), strict=True):
+        exec(f"def hook(grad: {annotation}): return grad", space)
+    keys = [CodeCacheKey(space["hook"]) for space in spaces]
+    assert all(key.sure for key in keys)
+    assert len({ship(space["hook"]).fingerprint for space in spaces}) == 3
+    assert CodeCacheKey(spaces[0]["hook"]).key == keys[0].key
+    before = keys[0].key
+    spaces[0]["hook"].__annotations__["grad"] = list[int]
+    assert CodeCacheKey(spaces[0]["hook"]).key != before
+
+
 def test_captured_arrays_are_listed_once_each_and_do_not_count():
     array, tensor = np.ones(2), Tensor(np.ones(3))
     looks = CodeCacheKey(made_with(array, tensor, array))

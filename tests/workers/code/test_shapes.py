@@ -30,15 +30,12 @@ ARRAY_SHAPES = [name for name in TENSOR_SHAPES if name not in ("in_set", "dict_k
 REPLACEABLE = [name for name in SHAPES if SHAPES[name](1).replace is not None]
 
 UNSURE = frozenset(
-    "in_deque in_dict_subclass cached partial_argument partial_keyword partial_function callable_object "
-    "callable_object_with_slots data_class bound_method namespace instance_in_closure property_of_class "
-    "property_deleter".split()
+    "in_deque in_dict_subclass cached partial_argument partial_keyword partial_function namespace".split()
 )
-"""Shapes that are told apart by their pickle alone. (Instances here are of a class with a property.)"""
+"""Shapes that are told apart by their pickle alone."""
 
 OPAQUE = frozenset(
-    "in_deque in_dict_subclass cached partial_argument partial_keyword partial_function callable_object_with_slots "
-    "namespace property_of_class property_deleter".split()
+    "in_deque in_dict_subclass cached partial_argument partial_keyword partial_function namespace".split()
 )
 """Shapes that a code fingerprint does not look into: its guard takes them to stay as they are until the next
 submission, and only the pickler finds what they capture."""
@@ -73,6 +70,7 @@ CULPRITS = {
     "callable_object": "'Attribute.value' (a lock)",
     "callable_object_with_slots": "'Slotted.value' (a lock)",
     "data_class": "'Record.value' (a lock)",
+    "frozen_data_class": "'container' 'Frozen.value' (a lock)",
     "bound_method": "'self' 'Attribute.value' (a lock)",
     "namespace": "'container' 'SimpleNamespace.value' (a lock)",
     "instance_in_closure": "'container' 'Attribute.value' (a lock)",

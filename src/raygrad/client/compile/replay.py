@@ -123,6 +123,8 @@ class Replay:
             for root in trace.roots.values()
             if root.initial is not None and (moved := root.initial.counter()[0] - root.version)
         ]
+        self._captured: Sequence[Constant] = ()
+        """Arrays of user code as the latest call sent them."""
         self._build(code)
 
     # ---- made once --------------------------------------------------------------------------------------------------
@@ -283,6 +285,7 @@ class Replay:
         """Return the submission as run `number`, and what was drawn for it."""
         draws = [again() for again in self._trace.draws]
         externals: list[External] = []
+        captured: list[Constant] = []
         for source in self._sources:
             if type(source) is SuppliedExternal:
                 externals.append(source)
@@ -291,7 +294,9 @@ class Replay:
             elif type(source) is RandomDraw:
                 externals.append(SuppliedExternal(_fixed(draws[source.number])))
             else:
-                externals.append(SuppliedExternal(_fixed(source.copy(order="K"))))
+                captured.append(self._inputs.snapshots.of(source))
+                externals.append(SuppliedExternal(captured[-1].value))
+        self._captured = captured  # those of the call before are let go: what has stayed the same is sent once
         return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals)), draws
 
     def bind(

@@ -24,6 +24,7 @@ from raygrad.errors import SessionError
 from raygrad.workers.code.shipping import Shipped
 
 from ..recording.records import LeafRecord
+from ..recording.snapshot_cache import is_still, value_of_leaf
 from ..recording.source_locations import user_site
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class Trace:
         """User code that was recorded, by fingerprint."""
         self.kept: list[Any] = []
         """What has to live as long as ids of it are compared."""
+        self._copies: dict[int, Pending] = {}
+        """By id of an array of user code, what stands for it."""
         self.interrupted = ""
         """Why this call cannot be replayed."""
         self._began = next_sequence()
@@ -152,7 +155,7 @@ class Trace:
         """Let go of what only the call itself needed; values of earlier runs are not to be held."""
         for root in self.roots.values():
             root.initial = root.grad = None
-        for held in (self.origins, self.code, self.kept):
+        for held in (self.origins, self.code, self.kept, self._copies):
             held.clear()
 
     def restore(self) -> None:
@@ -188,10 +191,14 @@ class Trace:
             self.kept.append(pending)
         self.draws.append(again)
 
-    def copied(self, array: np.ndarray[Any, Any], pending: Pending) -> None:
-        """An array that user code captures was copied."""
-        self.origins[key_of(pending)] = array
-        self.kept.append(pending)
+    def copy_of(self, array: np.ndarray[Any, Any]) -> Pending:
+        """Return what stands for an array that user code captures, as it is now."""
+        known = self._copies.get(id(array))
+        if known is None or not is_still(value_of_leaf(known), array):
+            known = self._copies[id(array)] = self.inputs.constant_array(np.array(array, copy=True, order="K"))
+            self.origins[key_of(known)] = array
+            self.kept.append(known)
+        return known
 
     def interrupt(self, why: str) -> None:
         """This call cannot be replayed: a part of what was recorded runs now, since something has to be learned from

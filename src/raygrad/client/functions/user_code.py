@@ -53,6 +53,10 @@ class UserCode:
         self._leaf_effects = observed.leaf_effects
         self._register = register
         self._shipped: dict[Any, Shipped] = {}
+        self._captured: list[Pending] = []
+        """Captured arrays as they were sent, of this submission and of the one before, so that an array which stays the
+        same is sent once (`InputRecorder.snapshots`)."""
+        self._captured_before: list[Pending] = []
         self._registered = 0
         """How often code was registered."""
         self._lasting: dict[type[Any], tuple[Shipped, int]] = {}
@@ -102,6 +106,7 @@ class UserCode:
     def forget(self) -> None:
         """Take fingerprints again from here on: a submission has been made."""
         self._shipped.clear()
+        self._captured_before, self._captured = self._captured, []
 
     def effects(self, obj: Any, shipped: Shipped, objects: Sequence[Any] = ()) -> int:
         """Return the effects that user code, with objects that it is given, may have on the `.grad` of leaves (H16);
@@ -120,9 +125,8 @@ class UserCode:
             if isinstance(one, Tensor):
                 values.append(self._inputs.leaf(one))
                 continue
-            values.append(self._inputs.constant_array(np.array(one, copy=True, order="K")))
-            if self._log.trace is not None:
-                self._log.trace.copied(one, values[-1])
+            values.append(self._inputs.captured_array(np.asarray(one)))
+            self._captured.append(values[-1])
         return values
 
 

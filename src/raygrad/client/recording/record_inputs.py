@@ -83,6 +83,12 @@ class InputRecorder:
         """Return the pending value that stands for an array which nobody will write to any more."""
         return LeafRecord(self.log.recorder, self.constant_of(array)).output()
 
+    def captured_array(self, array: np.ndarray[Any, Any]) -> Pending:
+        """Return the pending value that stands for an array which user code captures, as it is now."""
+        if self.log.trace is not None:
+            return self.log.trace.copy_of(array)
+        return LeafRecord(self.log.recorder, self.snapshots.of(array)).output()
+
     def constant_of(self, array: np.ndarray[Any, Any]) -> Constant:
         """Return the constant of an array, which is read-only from here on."""
         if array.flags.writeable:

@@ -1,7 +1,7 @@
 """Snapshot cache: copies of the client's arrays whose memory others may write to.
 
 The input recorder asks it before it copies. A copy serves again only while the memory holds the same bits; comparing
-costs a tenth of copying and sending.
+costs a tenth of copying and sending. Arrays to which nobody can write are not copied.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
+from raygrad.workers.code.guard import is_fixed
 
 from .records import Constant, LeafRecord
 
@@ -32,16 +33,17 @@ class SnapshotCache:
         return len(self._snapshots)
 
     def of(self, array: np.ndarray[Any, Any]) -> Constant:
-        """Return the constant for an array as it is now: the live copy of the same memory while that is unchanged, else
+        """Return the constant for an array as it is now: the live one of the same memory while that is unchanged, else
         a new one."""
+        fixed = is_fixed(array)
         if array.nbytes < MIN_SHARED_BYTES or not array.flags.c_contiguous:
-            return self._make(array.copy(order="K"))
+            return self._make(array if fixed else array.copy(order="K"))
         key = (array.__array_interface__["data"][0], array.shape, array.dtype.str)
         held = self._snapshots.get(key)
         earlier = None if held is None else held()
-        if earlier is not None and is_still(earlier.value, array):
+        if earlier is not None and (earlier.value is array or is_still(earlier.value, array)):
             return earlier
-        made = self._make(array.copy())
+        made = self._make(array if fixed else array.copy())
         snapshots = self._snapshots
 
         def forget(gone: weakref.ref[Constant]) -> None:
