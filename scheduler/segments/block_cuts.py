@@ -131,6 +131,7 @@ class _BlockCutter:
         self.heavy = HEAVY_CALLS * costs.call_seconds
         count, workers = len(priced.seconds), max([block.worker for block in blocks], default=0) + 1
         self.pieces: list[Block] = []
+        self.starts: list[float] = []  # per piece, in the order in which they were cut
         self.piece = [-1] * count  # per node, its piece; -1 while that is open
         self.chain = [0.0] * count  # per node, the longest chain in its piece that ends with it
         self.ended = [0.0] * count  # per node, the end of its piece
@@ -148,7 +149,9 @@ class _BlockCutter:
         for block in self.blocks:
             ends = set[int]() if unlocks is None else _leave_early(block, unlocks, seconds, self.costs)
             self._cut(block, ends)
-        return Segmentation(self.pieces, max(*self.free, 0.0, len(self.pieces) * self.costs.client_seconds))
+        return Segmentation(
+            self._in_order_of_starts(), max(*self.free, 0.0, len(self.pieces) * self.costs.client_seconds)
+        )
 
     def _cut(self, block: Block, ends: set[int]) -> None:
         """Cut one block, at the given places and where nodes would wait or too much would be held."""
@@ -207,6 +210,14 @@ class _BlockCutter:
                 arrival = came
         return arrival, late, chain
 
+    def _in_order_of_starts(self) -> list[Block]:
+        """Return the pieces as they are predicted to start: the client sends them one after the other, and no worker is
+        to wait until all of another one's are sent. What a piece reads has ended before, so it stays behind that."""
+        order = sorted(range(len(self.pieces)), key=self.starts.__getitem__)
+        if self.priced.graph.open_ended:
+            order.sort(key=(len(order) - 1).__eq__)
+        return [self.pieces[number] for number in order]
+
     def _close(self, worker: int, nodes: list[int], start: float, work: float) -> float:
         """Enter a piece, and return its predicted end."""
         end = start + self.costs.call_seconds + work
@@ -214,6 +225,7 @@ class _BlockCutter:
             self.piece[index] = len(self.pieces)
             self.ended[index] = end
         self.pieces.append(Block(worker, nodes))
+        self.starts.append(start)
         self.free[worker] = end
         self.held.done[worker] += work
         return end

@@ -128,7 +128,27 @@ def test_a_head_is_cut_off_where_an_external_has_to_come_from_another_worker(bui
     build.sum(value, 1)
     build.op("sin", 0)
     blocks = cut_graph(build.graph(), [0] * 21 + [1], residency=[-1, 1]).blocks
-    assert [(block.worker, len(block.nodes)) for block in blocks] == [(0, 20), (0, 1), (1, 1)]
+    assert [(block.worker, len(block.nodes)) for block in blocks] == [(0, 20), (1, 1), (0, 1)]
+
+
+def test_every_worker_s_first_segment_is_sent_before_any_worker_s_second(builder):
+    build = builder(externals=1)
+    for _ in range(12):
+        build.function("f", 0)
+    costs = Costs(functions={"@f": {"": KnownKind(KnownTime(0.05, 1.0, runs=3), {})}})
+    blocks = cut_graph(build.graph(), [0] * 6 + [1] * 6, costs).blocks
+    assert {block.worker for block in blocks[:2]} == {0, 1}
+    assert len(blocks) > 3
+
+
+def test_an_open_ended_node_stays_last_however_early_it_may_start(builder):
+    build = builder(externals=1)
+    for _ in range(6):
+        build.function("f", 0)
+    build.function("g", 0)
+    graph = build.graph()._replace(open_ended=True)
+    blocks = cut_graph(graph, [0] * 6 + [1]).blocks
+    assert blocks[-1] == (1, [6])
 
 
 def test_heavy_work_does_not_wait_for_what_only_a_later_node_reads(builder):
