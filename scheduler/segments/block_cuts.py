@@ -149,9 +149,8 @@ class _BlockCutter:
         for block in self.blocks:
             ends = set[int]() if unlocks is None else _leave_early(block, unlocks, seconds, self.costs)
             self._cut(block, ends)
-        return Segmentation(
-            self._in_order_of_starts(), max(*self.free, 0.0, len(self.pieces) * self.costs.client_seconds)
-        )
+        shortest = len(self.pieces) * self.costs.client_seconds
+        return Segmentation(self._in_order_of_starts(), max(*self.free, 0.0, shortest))
 
     def _cut(self, block: Block, ends: set[int]) -> None:
         """Cut one block, at the given places and where nodes would wait or too much would be held."""

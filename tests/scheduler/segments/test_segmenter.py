@@ -135,7 +135,7 @@ def test_every_worker_s_first_segment_is_sent_before_any_worker_s_second(builder
     build = builder(externals=1)
     for _ in range(12):
         build.function("f", 0)
-    costs = Costs(functions={"@f": {"": KnownKind(KnownTime(0.05, 1.0, runs=3), {})}})
+    costs = Costs(functions={"@f": {"": KnownKind(KnownTime(2e-4, 250.0, runs=3), {})}})
     blocks = cut_graph(build.graph(), [0] * 6 + [1] * 6, costs).blocks
     assert {block.worker for block in blocks[:2]} == {0, 1}
     assert len(blocks) > 3
