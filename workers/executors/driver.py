@@ -75,6 +75,7 @@ from .base import (
     value_object,
 )
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, work_of
+from .read_ahead import ReadAhead
 from .run_state import Listener, LostWorker, RunState
 
 WAIT_SLICE: Final = 0.25
@@ -98,6 +99,7 @@ class Driver:
         self._listener = listener
         self._clock = clock
         self._runs: dict[int, RunState] = {}
+        self._read_ahead = ReadAhead()
         self._worker_index = {spec.name: index for index, spec in enumerate(executor.cluster.workers)}
         self._lost: dict[int, str] = {}
         """Per lost worker, the reason."""
@@ -137,7 +139,8 @@ class Driver:
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            self._runs[submission.run] = RunState(planned, externals)
+            expected = self._read_ahead.of_graph(submission.key) if self.executor.reads_ahead else None
+            self._runs[submission.run] = RunState(planned, externals, expected)
             sources = self._runs[submission.run].sources()
             self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
             self._flush_unpins()
@@ -225,6 +228,10 @@ class Driver:
                 found.append(one)
             return one is not None
 
+        with self._lock:
+            if run in self._runs:
+                self._runs[run].expected.add(value)
+                self._runs[run].read.add(value)
         self.wait(here, deadline)
         name, what = found[0]
         if name is None:
@@ -268,6 +275,8 @@ class Driver:
             if run is None or run.places.pop(value, None) is None:
                 continue
             run.results.pop(value, None)
+            if value in run.requested and value not in run.read:
+                run.expected.discard(value)
             self._dropped.append(ValueDropped(at=self._clock(), run=number, value=value))
             self._forget_if_empty(number)
 
@@ -356,6 +365,14 @@ class Driver:
                 seconds=record.seconds,
             )
         )
+        if run is not None and run.expected and record.status == "done":
+            self._fetch(run, record.run, run.to_fetch_ahead(record.segment))
+
+    def _fetch(self, run: RunState, number: int, values: Sequence[int]) -> None:
+        """Fetch kept values that segments have pinned."""
+        for value in values:
+            run.requested.add(value)
+            self._dispatch(ValueRequested(at=self._clock(), run=number, value=value))
 
     def _brought(self, number: int, value: int, left: Sequence[tuple[str, int]]) -> None:
         run = self._runs.get(number)
@@ -568,8 +585,7 @@ class Driver:
         if value in run.unreadable:
             raise ExecutionError(f"value {value} of run {number} cannot be brought here: {run.unreadable[value]}")
         if value not in run.requested:
-            run.requested.add(value)
-            self._dispatch(ValueRequested(at=self._clock(), run=number, value=value))
+            self._fetch(run, number, [value])
         return None
 
     # ---- calls ------------------------------------------------------------------------------------------------------

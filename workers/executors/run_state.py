@@ -48,12 +48,21 @@ class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "externals", "failure", "finished", "keys", "lost", "pins", "places", "planned", "requested", "results",
-        "returned", "sent", "unreadable",
+        "expected", "externals", "failure", "finished", "keys", "lost", "pins", "places", "planned", "read",
+        "requested", "results", "returned", "sent", "unreadable",
     )  # fmt: skip
 
-    def __init__(self, planned: Planned, externals: tuple[SuppliedExternal | LocatedExternal, ...]) -> None:
+    def __init__(
+        self,
+        planned: Planned,
+        externals: tuple[SuppliedExternal | LocatedExternal, ...],
+        expected: set[int] | None = None,
+    ) -> None:
         self.planned = planned
+        self.expected: set[int] = set() if expected is None else expected
+        """Kept values that the client is expected to read (`read_ahead`); shared with other runs of the graph."""
+        self.read: set[int] = set()
+        """Kept values that it has asked for."""
         self.pins: dict[int, OnWorker] = {}
         """Where segments have pinned values for later ones: known once the plan was continued."""
         self.keys: list[bytes] = []
@@ -114,6 +123,18 @@ class RunState:
                     for one in self.externals
                 ]
             )
+
+    def to_fetch_ahead(self, segment: int) -> list[int]:
+        """Return the values that a segment has pinned and the client is expected to read."""
+        if self.expected.isdisjoint(self.places):
+            return []
+        return [
+            value
+            for value in sorted(self.expected - self.requested)
+            if isinstance(place := self.places.get(value), OnWorker)
+            and place.segment == segment
+            and value not in self.results
+        ]
 
     def producer_of(self, value: int) -> int:
         """Return the segment that pins a value; the last one for what an open-ended node makes."""

@@ -16,6 +16,7 @@ from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.executors.base import Report, WorkerGone
 from raygrad.workers.executors.calls import KeptExternal, SuppliedExternal
 from raygrad.workers.executors.inprocess import InProcessExecutor
+from raygrad.workers.executors.read_ahead import GRAPHS_KEPT, ReadAhead
 from raygrad.workers.values.packed_values import POISON
 
 BIG = (INLINE_RESULT_BYTES // 8 + 1,)
@@ -342,6 +343,64 @@ class Counting(InProcessExecutor):
         if work.call.unpin:
             self.along.append(work.worker)
         super().start(work)
+
+
+class Fetching(InProcessExecutor):
+    """Notes what is fetched; its values are to be fetched before they are read, as those of other processes."""
+
+    reads_ahead = True
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.fetched: list[tuple[int, int]] = []
+
+    def fetch(self, worker: int, run: int, value: int, *rest: Any, **more: Any) -> None:
+        self.fetched.append((run, value))
+        super().fetch(worker, run, value, *rest, **more)
+
+
+def test_values_that_were_read_are_fetched_ahead_in_later_runs_of_the_graph(
+    open_session: Callable[..., Any], graphs: Any
+):
+    session = open_session(Fetching(2))
+    fetched, driver = session.executor.fetched, session.driver
+
+    def submitted() -> int:
+        run = session.submit(graph, np.full(BIG, 3.0))
+        session.wait(run)
+        return run
+
+    g = graphs(shape=BIG)
+    first, second, third = (g.mul(0, 0, pin=worker) for worker in (0, 1, 1))
+    g.keep(first, second, third)
+    graph = g.graph()
+    one = submitted()
+    assert fetched == []
+    assert [driver.read(one, value)[0] for value in (first, third)] == [9.0, 9.0]
+    driver.drop([(one, value) for value in (first, second, third)])
+    two = submitted()
+    assert sorted(fetched[2:]) == [(two, first), (two, third)]
+    assert [driver.read(two, value)[0] for value in (first, second)] == [9.0, 9.0]
+    driver.drop([(two, value) for value in (first, second, third)])
+    three = submitted()
+    assert sorted(fetched[5:]) == [(three, first), (three, second)], "the third was fetched in vain"
+    driver.drop([(three, value) for value in (first, second, third)])
+    driver.poll()
+    assert session.executor.stored_bytes() == 0
+    fetched.clear()
+    submitted()
+    assert fetched == []
+
+
+def test_it_is_remembered_of_the_latest_graphs_what_was_read():
+    ahead = ReadAhead()
+    ahead.of_graph(b"first").add(7)
+    for number in range(GRAPHS_KEPT - 1):
+        ahead.of_graph(bytes([number]))
+    assert ahead.of_graph(b"first") == {7}
+    for number in range(GRAPHS_KEPT):
+        ahead.of_graph(bytes([number]))
+    assert ahead.of_graph(b"first") == set()
 
 
 def test_the_programs_of_what_follows_on_a_worker_are_known_with_its_first_call(

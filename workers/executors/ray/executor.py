@@ -109,6 +109,8 @@ class RayExecutor(Executor):
         ValueError: more options than Ray allows, or this process is connected to another Ray.
     """
 
+    reads_ahead = True
+
     def __init__(
         self,
         address: str = "ray",
