@@ -33,6 +33,7 @@ from ..segments.segmenter import segment_graph
 from ..segments.timetable import predict_seconds, segment_loads
 from ..segments.transfers import plan_transfers
 from .clustered_planner import CLUSTERED_FROM, ClusteredPlan, ClusteredPlanner, make_clustered_plan
+from .idle_worker import MIN_WAIT, Move, consider_move, only_worker
 from .loop_residency import LoopCarried, count_misplaced, next_residency, place_for_loop
 from .plan_refinement import MIN_GAIN, is_due, refine, repredict, was_guess
 
@@ -89,6 +90,8 @@ class Planner:
         self._seed = seed
         self._measured = measured
         self._plans: OrderedDict[tuple[object, ...], _CachedPlan] = OrderedDict()
+        self._moved: OrderedDict[tuple[object, ...], tuple[Move, Planned | None]] = OrderedDict()
+        """Plans of one worker, on another one (`plan_beside`)."""
         self._large = ClusteredPlanner()
         self.due: _DuePlan | None = None
         """The plan requested last, if it is due for review: see `reconsider`."""
@@ -164,6 +167,45 @@ class Planner:
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
         return planned
+
+    def plan_beside(
+        self,
+        planned: Planned,
+        graph: Graph,
+        residency: tuple[int, ...],
+        key: bytes,
+        busy: Sequence[float],
+        pending: frozenset[int],
+    ) -> Planned:
+        """Return the plan for a graph while other runs are under way: `planned`, or if that has one worker only, the
+        same on the one that is free first. Other arguments as for `plan`.
+
+        Args:
+            busy: per worker, the seconds for which others run there.
+            pending: the externals that are yet to be made.
+        """
+        here, idle = only_worker(planned.plan), min(range(len(busy)), key=busy.__getitem__)
+        if here < 0 or busy[here] - busy[idle] < MIN_WAIT or self._cluster.has_limits:
+            return planned
+        full_key = (key, residency, self._cluster_epoch, self._costs.epoch, idle, pending)
+        known = self._moved.get(full_key)
+        if known is None:
+            known = self._moved[full_key] = self._move(graph, residency, key, idle, pending)
+            if len(self._moved) > PLANS_KEPT:
+                self._moved.popitem(last=False)
+        move, moved = known
+        return planned if moved is None or busy[here] - busy[idle] < move.transfer + MIN_WAIT else moved
+
+    def _move(
+        self, graph: Graph, residency: tuple[int, ...], key: bytes, worker: int, pending: frozenset[int]
+    ) -> tuple[Move, Planned | None]:
+        """Return what it means to run a graph on a worker, and the plan for that; None if nothing is gained."""
+        costs = self.costs
+        move = consider_move(PricedGraph(graph, costs), residency, self._cluster, costs, worker, pending)
+        if move.gain < max(MIN_WAIT, move.transfer):
+            return move, None
+        node_worker = (worker,) * len(graph.nodes)
+        return move, make_plan(graph, residency, costs, self._cluster, self._seed, key, node_worker)
 
     def reconsider(self, loop: Callable[[], LoopCarried] = tuple) -> None:
         """Review the plan requested last, if it is due: the next call of `plan` may return another one.

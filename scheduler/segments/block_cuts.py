@@ -3,8 +3,8 @@
 `segmenter` and `execution_order` order the nodes; the cuts keep their order. A segment starts when all of its inputs
 are there and hands on its outputs when it ends, so that a block is cut
 
-- before a node that reads something of another worker which nothing before it waits for, if heavy work precedes it:
-  whenever that value comes, since predictions are wrong;
+- before a node that reads something of another worker, made by this run or another, which nothing before it waits for,
+  if heavy work precedes it: whenever that value comes, since predictions are wrong;
 - before a node that is predicted to wait for longer than a call costs;
 - after nodes that other workers wait for, if heavy work follows, and heavy work of these workers depends on them;
 - between independent work where the segment would hold more than other workers have left, so that it can be given to
@@ -137,7 +137,7 @@ class _BlockCutter:
         self.ended = [0.0] * count  # per node, the end of its piece
         self.free = [0.0] * workers  # per worker, the end of its last piece
         self.waited: list[dict[int, int]] = [{} for _ in range(workers)]
-        """Per worker, the last piece of each other worker that it has waited for."""
+        """Per worker, the last piece of each other worker that it has waited for; by -1 - value, externals there."""
         load = [0.0] * workers
         for worker, nodes in blocks:
             load[worker] += sum([priced.seconds[index] for index in nodes])
@@ -197,6 +197,8 @@ class _BlockCutter:
             source = maker[value]
             if source < 0:
                 came = 0.0 if self.residency[value] in (-1, worker) else transfer[value]
+                if came and -1 - value not in self.waited[worker]:  # another run may have to make it yet
+                    late = (*late, (-1 - value, 0))
             elif (other := node_worker[source]) != worker:
                 came = ended[source] + transfer[value]
                 if piece[source] > self.waited[worker].get(other, -1):

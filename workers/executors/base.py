@@ -124,8 +124,8 @@ class Executor(ABC):
     reports_unasked = True
     """Whether it may report something while nothing is requested: that a worker has died."""
 
-    reads_ahead = False
-    """Whether a value that is fetched before it is read is there sooner: workers are other processes."""
+    remote = False
+    """Whether workers are other processes: values take time to come from there, and code shares no state with other code."""
 
     def __init__(self, cluster: Cluster, host: str = "") -> None:
         self.cluster: Final = cluster

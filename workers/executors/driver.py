@@ -139,7 +139,10 @@ class Driver:
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            expected = self._read_ahead.of_graph(submission.key) if self.executor.reads_ahead else None
+            if self.executor.remote and any([not run.finished for run in self._runs.values()]):
+                busy, pending = self._busy(), self._pending(externals)
+                planned = self.planner.plan_beside(planned, submission.graph, residency, submission.key, busy, pending)
+            expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
             self._runs[submission.run] = RunState(planned, externals, expected)
             sources = self._runs[submission.run].sources()
             self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
@@ -147,6 +150,28 @@ class Driver:
             if self.planner.due is not None:  # while the workers run
                 self.planner.reconsider(lambda: self._loop_carried(planned, externals))
             return planned
+
+    def _busy(self) -> list[float]:
+        """Return, per worker, the predicted seconds of segments that have not ended; infinite for lost ones."""
+        busy = [float("inf") if worker in self._lost else 0.0 for worker in range(len(self._worker_index))]
+        for run in self._runs.values():
+            if not run.finished:
+                for index, segment in enumerate(run.planned.plan.segments):
+                    if index not in run.returned:
+                        busy[segment.worker] += segment.predicted_seconds
+        return busy
+
+    def _pending(self, externals: Sequence[SuppliedExternal | LocatedExternal]) -> frozenset[int]:
+        """Return the external inputs that segments under way are yet to make."""
+        return frozenset(
+            [
+                index
+                for index, one in enumerate(externals)
+                if isinstance(one, LocatedExternal)
+                and one.run in self._runs
+                and one.place.segment not in self._runs[one.run].returned
+            ]
+        )
 
     def preview(self, submission: GraphSubmission) -> tuple[Planned, tuple[int, ...]]:
         """Return the plan that a graph would get if it were submitted now, and the workers of its external inputs.

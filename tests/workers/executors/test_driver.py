@@ -11,6 +11,7 @@ from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import ExecutionError, PlanError, WaitTimeout, WorkerLost
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Record
+from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.executors.base import Report, WorkerGone
@@ -348,7 +349,7 @@ class Counting(InProcessExecutor):
 class Fetching(InProcessExecutor):
     """Notes what is fetched; its values are to be fetched before they are read, as those of other processes."""
 
-    reads_ahead = True
+    remote = True
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
@@ -390,6 +391,32 @@ def test_values_that_were_read_are_fetched_ahead_in_later_runs_of_the_graph(
     fetched.clear()
     submitted()
     assert fetched == []
+
+
+def test_samples_that_are_submitted_one_by_one_run_on_different_workers(open_session: Callable[..., Any], graphs: Any):
+    session = open_session(Fetching(2))
+    driver = session.driver
+    driver.planner.use_costs(Costs(epoch=1, op_seconds=0.05))
+
+    def sample(*total: Any) -> tuple[Any, int]:
+        g = graphs(1 + len(total))
+        value = g.mul(0, 0)
+        for _ in range(3):
+            value = g.mul(value, value)
+        if total:
+            value = g.mul(1, value)
+        g.keep(value)
+        return g.graph(), value
+
+    first, out = sample()
+    runs = [session.submit(first, np.full(4, 1.0))]
+    for factor in (2.0, 3.0):
+        graph, value = sample(out)
+        runs.append(session.submit(graph, np.full(4, factor), KeptExternal(runs[-1], out)))
+        out = value
+    workers = [driver._runs[run].planned.plan.node_worker for run in runs]
+    assert [set(some) for some in workers] == [{0}, {1}, {0}]
+    assert driver.read(runs[-1], out).tolist() == [6.0**16] * 4
 
 
 def test_it_is_remembered_of_the_latest_graphs_what_was_read():

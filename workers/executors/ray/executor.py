@@ -109,7 +109,7 @@ class RayExecutor(Executor):
         ValueError: more options than Ray allows, or this process is connected to another Ray.
     """
 
-    reads_ahead = True
+    remote = True
 
     def __init__(
         self,
