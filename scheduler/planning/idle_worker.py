@@ -21,7 +21,7 @@ MAX_NODES: Final = 2_000
 """Graphs with more nodes are not priced again for this."""
 
 
-class Move(NamedTuple):
+class WorkerChange(NamedTuple):
     """What it means to run a graph on another worker than the one of its plan."""
 
     gain: float
@@ -45,13 +45,13 @@ def consider_move(
     costs: Costs,
     worker: int,
     pending: AbstractSet[int],
-) -> Move:
+) -> WorkerChange:
     """Return what it means to run a graph on a worker; `pending` are the externals that are yet to be made."""
     found = find_constraints(priced, residency, cluster)
     if any([one != worker for one in found.forced.values()]) or any(
         [worker not in some for some in found.allowed.values()]
     ):
-        return Move(0.0, 0.0)
+        return WorkerChange(0.0, 0.0)
     waits = set(pending)
     gain = 0.0
     for node, seconds, first in zip(priced.graph.nodes, priced.seconds, priced.first, strict=True):
@@ -60,4 +60,4 @@ def consider_move(
         else:
             waits.update(range(first, first + len(node.outputs)))
     away = [priced.size[value] for value, home in enumerate(residency) if home not in (-1, worker)]
-    return Move(gain, costs.transfer_seconds(sum(away)) if away else 0.0)
+    return WorkerChange(gain, costs.transfer_seconds(sum(away)) if away else 0.0)

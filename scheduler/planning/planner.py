@@ -33,7 +33,7 @@ from ..segments.segmenter import segment_graph
 from ..segments.timetable import predict_seconds, segment_loads
 from ..segments.transfers import plan_transfers
 from .clustered_planner import CLUSTERED_FROM, ClusteredPlan, ClusteredPlanner, make_clustered_plan
-from .idle_worker import MIN_WAIT, Move, consider_move, only_worker
+from .idle_worker import MIN_WAIT, WorkerChange, consider_move, only_worker
 from .loop_residency import LoopCarried, count_misplaced, next_residency, place_for_loop
 from .plan_refinement import MIN_GAIN, is_due, refine, repredict, was_guess
 
@@ -90,7 +90,7 @@ class Planner:
         self._seed = seed
         self._measured = measured
         self._plans: OrderedDict[tuple[object, ...], _CachedPlan] = OrderedDict()
-        self._moved: OrderedDict[tuple[object, ...], tuple[Move, Planned | None]] = OrderedDict()
+        self._moved: OrderedDict[tuple[object, ...], tuple[WorkerChange, Planned | None]] = OrderedDict()
         """Plans of one worker, on another one (`plan_beside`)."""
         self._large = ClusteredPlanner()
         self.due: _DuePlan | None = None
@@ -198,7 +198,7 @@ class Planner:
 
     def _move(
         self, graph: Graph, residency: tuple[int, ...], key: bytes, worker: int, pending: frozenset[int]
-    ) -> tuple[Move, Planned | None]:
+    ) -> tuple[WorkerChange, Planned | None]:
         """Return what it means to run a graph on a worker, and the plan for that; None if nothing is gained."""
         costs = self.costs
         move = consider_move(PricedGraph(graph, costs), residency, self._cluster, costs, worker, pending)

@@ -125,7 +125,7 @@ class Executor(ABC):
     """Whether it may report something while nothing is requested: that a worker has died."""
 
     remote = False
-    """Whether workers are other processes: values take time to come from there, and code shares no state with other code."""
+    """Whether workers are other processes: values take time to come from there, and code shares no state."""
 
     def __init__(self, cluster: Cluster, host: str = "") -> None:
         self.cluster: Final = cluster
