@@ -20,11 +20,13 @@ from ..core.modes import state
 from ..core.recorder import Pending
 from ..devices.serving import CPU, device_guard, device_of, is_on_device, ordinal_of, to_host, writable
 from ..dispatch.device_dispatch import copied
+from ..storage.storage import note_exported
 from ..storage.view import LostData
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..nodes.node import Node
+    from ..storage.storage import Storage
     from ..tensor.tangent_levels import Tangents
 
 
@@ -34,6 +36,7 @@ class Conversions:
     _data: Any
     _requires_grad: bool
     _shares_memory: bool
+    _storage: Storage | None
     _frozen: bool
     _grad: Tensor | None
     _tangents: Tangents | None
@@ -80,7 +83,10 @@ class Conversions:
         """
         if self._requires_grad and not force and state.here.grad:
             raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        self._shares_memory = True
+        if not self._shares_memory:
+            self._shares_memory = True
+            if self._storage is not None:
+                note_exported(cast("Tensor", self))
         array = self._data
         if type(array) is not np.ndarray:
             if type(array) is Batched:
@@ -109,6 +115,8 @@ class Conversions:
     def __dlpack__(self, **options: Any) -> Any:
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if not self._shares_memory:
+            note_exported(cast("Tensor", self))
         array = self.read()
         with device_guard(array):  # who takes it waits for the stream that is current there
             return (array if writable(array) else array.copy()).__dlpack__(**options)

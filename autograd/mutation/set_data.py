@@ -36,6 +36,8 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
     edge = (tensor.edge() if tensor._requires_grad else NO_EDGE) if tensor._counter is not None else None
     if value.dtype != tensor.dtype or value.device != tensor.device:
         tensor._accumulator = None  # which knows the old dtype, and the device
+    if value._shares_memory:
+        tensor._shares_memory = True
     before = held_by(tensor)
     recorder = state.here.recorder
     if recorder is None and type(tensor._data) is Pending:

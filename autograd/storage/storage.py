@@ -113,6 +113,12 @@ def has_views(tensor: Tensor) -> bool:
     return tensor._storage is not None and bool(tensor._storage.members)
 
 
+def note_exported(tensor: Tensor) -> None:
+    """Note that others can write to the memory of a tensor from now on, for all that show it."""
+    for one in (owner_of(tensor), *views_of(tensor)):
+        one._shares_memory = True
+
+
 def is_shared(tensor: Tensor) -> bool:
     """Tell whether another tensor shows memory of this one now."""
     return owner_of(tensor) is not tensor or any(True for _ in views_of(tensor))

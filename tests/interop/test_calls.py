@@ -72,5 +72,6 @@ def test_a_derivative_that_is_not_there_is_none() -> None:
 def test_constants_that_python_finds_equal_are_told_apart() -> None:
     assert len({identity_of(1), identity_of(1.0), identity_of(True)}) == 3
     assert identity_of(0.0) != identity_of(-0.0)
+    assert len({identity_of(complex(0.0, 0.0)), identity_of(complex(0.0, -0.0)), identity_of(complex(-0.0, 0.0))}) == 3
     with pytest.raises(TypeError):
         hash(identity_of([1]))

@@ -81,6 +81,17 @@ def test_the_rates_are_those_of_pytorch(name: str, kind: str, meddle: int) -> No
     assert rates(rg, SCHEDULES[name], kind, meddle=meddle) == expected
 
 
+def test_a_linear_schedule_reaches_its_last_factor_and_stays_there() -> None:
+    optimizer = rg.optim.SGD([rg.ones(2, requires_grad=True)], lr=0.5)
+    schedule = lr_scheduler.LinearLR(optimizer, start_factor=0.2, end_factor=1.0, total_iters=4)
+    seen: list[float] = []
+    for _ in range(6):
+        optimizer.step()
+        seen += schedule.get_last_lr()
+        schedule.step()
+    assert seen == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.5])
+
+
 @pytest.mark.filterwarnings("ignore:Detected call:UserWarning")  # of the first step of a chain in a sequence
 @pytest.mark.parametrize("name", [name for name in SCHEDULES if "OneCycle" not in name])
 def test_a_schedule_goes_on_from_its_state(name: str) -> None:

@@ -46,3 +46,29 @@ def test_the_combined_style_is_refused_inside_vmap_only():  # VM-01
     with pytest.raises(RuntimeError, match="setup_context"):
         rg.vmap(Combined.apply)(rg.ones(2))
     assert Combined.apply(rg.ones(2)).tolist() == [2, 2]
+
+
+def test_a_vmap_rule_may_count_the_dimension_of_its_examples_from_the_end():  # VM-04
+    class Doubled(rg.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+            return x.movedim(in_dims[0], -1) * 2, -1
+
+    x = rg.arange(6.0).reshape(2, 3)
+    shapes: list[Any] = []
+
+    def inside(row: Any) -> Any:
+        out = Doubled.apply(row)
+        shapes.append(out.shape)
+        return out + row
+
+    assert rg.vmap(inside)(x).tolist() == [[0, 3, 6], [9, 12, 15]]
+    assert shapes == [(3,)]

@@ -49,3 +49,14 @@ def test_operand_of_another_dtype_must_not_be_detached_in_place(T: Any) -> None:
     single.detach_()
     with pytest.raises(RuntimeError, match="detached in-place"):
         product.sum().backward()
+
+
+def test_each_op_that_saved_an_operand_in_another_dtype_sees_its_new_data(T: Any) -> None:
+    single = T.tensor(np.array([2.0, 3.0], "float32"))
+    double = T.tensor(np.ones(2), requires_grad=True)
+    number = T.tensor(np.ones(2, "complex128"), requires_grad=True)
+    first, second = single * double, single * number
+    single.data = T.tensor(np.array([5.0, 7.0], "float32"))
+    first.sum().backward()
+    second.sum().real.backward()
+    assert (double.grad.tolist(), number.grad.tolist()) == ([5, 7], [5, 7])

@@ -293,3 +293,20 @@ def test_a_compiled_step_replays_the_second_run_with_the_numbers_of_the_first() 
             run = session.compile(step(call))
             shown.append([run(rg.tensor([1.0, t], dtype=rg.float64)).tolist() for t in (1.0, 2.0, 3.0)])
     assert shown[0] == shown[1]
+
+
+def test_a_backward_may_read_what_it_saved_twice() -> None:
+    class ReadsTwice(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * (ctx.saved_tensors[0] + ctx.saved_tensors[0])
+
+    x = rg.tensor([2.0, 3.0], requires_grad=True)
+    rg.checkpoint(ReadsTwice.apply, x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 6.0]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
+from raygrad.autograd import forward_ad
 from raygrad.autograd.functions.double_backward import PackedBackward
 
 
@@ -165,3 +166,28 @@ def test_a_captured_tensor_that_is_returned_as_it_is_has_its_gradient() -> None:
     g.backward(rg.tensor(5.0, dtype=rg.float64))
     assert w.grad is not None
     assert float(w.grad) == 5.0
+
+
+def test_the_tangent_of_what_a_function_saved_reaches_its_gradient() -> None:
+    class Square(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.saved_tensors[0] * 2.0
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent * ctx.saved_tensors[0] * 2.0
+
+    x = point()
+    with forward_ad.dual_level():
+        y = Square.apply(forward_ad.make_dual(x, rg.tensor(3.0, dtype=rg.float64)))
+        incoming = rg.ones((), dtype=rg.float64)  # without a tangent
+        (first,) = rg.autograd.grad(y, x, incoming, create_graph=True)
+        tangent = forward_ad.unpack_dual(first).tangent
+    assert (float(first), float(tangent)) == (4.0, 6.0)

@@ -156,3 +156,9 @@ def test_errors_of_joining(T):
         T.ones(2, 2).diagonal(0, 1, 1)
     with pytest.raises(RuntimeError):
         T.ones(2, 2, 2).diag()
+
+
+def test_whether_to_wait_may_follow_the_device_which_pytorch_refuses():
+    x = rg.ones(2)
+    assert x.to("cpu", True) is x
+    assert x.to("cpu", False, True) is not x

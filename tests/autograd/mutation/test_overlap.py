@@ -51,6 +51,7 @@ ALLOWED = {
     "put where it is": lambda T, x: x.__setitem__(0, x[0]),
     "put beside": lambda T, x: x.__setitem__(slice(1, 2), x[:1]),
     "a number put": lambda T, x: x.__setitem__(slice(None), x[0, 0]),
+    "a number put where it is": lambda T, x: x.__setitem__((slice(1), slice(1)), x[0, 0]),
     "a number put under a mask": lambda T, x: x.__setitem__(x > 4, x[0, 0]),
     "from beside at indices": lambda T, x: x[:1].__setitem__(T.tensor([0]), x[1:2]),
     "nothing": lambda T, x: x[:0].add_(x[:0]),

@@ -93,3 +93,21 @@ def test_cx_16_an_input_that_was_changed_in_place_is_the_output_that_it_has_beco
     assert origin_of(x, (x, y), (x,)) == (INPUT, 0)
     assert origin_of(x, (x, y), (x,), (x,)) == (OUTPUT, 0)
     assert origin_of(y, (x, y), (x,), (x,)) == (INPUT, 1)
+
+
+def test_a_view_of_an_argument_that_forward_changes_may_be_saved(T: Any):
+    class Doubled(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(x.detach()[1:])
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, g):
+            (rest,) = ctx.saved_tensors
+            return g * rest
+
+    x = vector(T, 1, 3)
+    Doubled.apply(x * 1).sum().backward()
+    assert x.grad.tolist() == [6, 6]

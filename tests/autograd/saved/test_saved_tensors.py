@@ -75,3 +75,13 @@ def test_a_slot_of_a_function_takes_hooks_once() -> None:
     slot.register_hooks(lambda tensor: tensor, lambda tensor: tensor)
     with pytest.raises(RuntimeError, match="hooks"):
         slot.register_hooks(lambda tensor: tensor, lambda tensor: tensor)
+
+
+def test_each_unpacked_operand_has_its_own_tangent(T: Any):
+    x, y = vector(T, 2), vector(T, 3)
+    dual = T.autograd.forward_ad
+    with dual.dual_level(), T.autograd.graph.saved_tensors_hooks(lambda t: t, lambda kept: kept):
+        a, b = dual.make_dual(x, vector(T, 5).detach()), dual.make_dual(y, vector(T, 7).detach())
+        grads = T.autograd.grad((a * b).sum(), (x, y), create_graph=True)
+        tangents = [dual.unpack_dual(grad).tangent.tolist() for grad in grads]
+    assert tangents == [[7], [5]]

@@ -95,3 +95,14 @@ def test_a_detached_version_keeps_no_graph_alive():
     assert node() is None
     assert y._version == 0
     assert type(y._version) is int
+
+
+def test_a_leaf_that_was_made_to_require_grad_stays_known_when_an_alias_gets_other_data(T):
+    x, w = T.ones(2), T.full((2,), 3.0, requires_grad=True)
+    alias = x.detach()
+    product = w * x
+    x.requires_grad_()
+    alias.data = T.zeros(2)
+    (g,) = T.autograd.grad(product.sum(), w, create_graph=True)
+    g.sum().backward()
+    assert x.grad.tolist() == [1, 1]

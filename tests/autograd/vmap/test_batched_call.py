@@ -117,3 +117,15 @@ def test_gradients_of_and_in_a_batch_agree_with_those_of_each_example(case: Case
     for got, want in zip(outer, inner, strict=True):
         arrived = np.zeros(want.shape) if got is None else got.numpy()
         np.testing.assert_allclose(arrived, array_of(want), rtol=1e-10, atol=1e-13)
+
+
+def test_a_change_in_place_keeps_to_the_dimension_that_is_mapped() -> None:
+    whole, others = rg.arange(6.0).reshape(3, 2), rg.tensor([[10.0, 20.0, 30.0], [40.0, 50.0, 60.0]])
+
+    def changed(x: Any, y: Any) -> Any:
+        x.add_(y)
+        return x
+
+    result = vmap(changed, in_dims=(1, 0))(whole, others)
+    assert result.tolist() == [[10, 22, 34], [41, 53, 65]]
+    assert whole.tolist() == [[10, 41], [22, 53], [34, 65]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -137,3 +139,28 @@ def test_replays_let_go_of_what_nobody_holds(session: Any) -> None:
     session._submitter.submit()
     assert step.replayed >= 10
     assert len(session._driver._runs) <= runs + 1
+
+
+def test_tensor_that_is_reached_in_a_hidden_way_is_read_anew_after_a_change_in_place(session: Any) -> None:
+    weight = rg.tensor([1.0, 2.0])
+    hidden = weakref.ref(weight)
+    step = session.compile(lambda x: x * hidden())
+    for _ in range(3):
+        assert step(rg.ones(2)).tolist() == [1.0, 2.0]
+    assert step.replayed == 2
+    changes = threading.Thread(target=lambda: weight.mul_(10.0))  # where the session is not: the array stays the same
+    changes.start()
+    changes.join()
+    assert step(rg.ones(2)).tolist() == [10.0, 20.0]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_tensor_that_is_reached_in_a_hidden_way_is_read_anew_after_numpy_wrote_to_it(session: Any, late: bool) -> None:
+    weight = rg.tensor([[1.0, 2.0], [3.0, float("nan")]]) if late else rg.from_numpy(np.ones((2, 2)).T)
+    hidden = weakref.ref(weight)
+    step = session.compile(lambda x: x * hidden())
+    for _ in range(3):
+        assert np.array_equal(step(rg.ones(2, 2)).numpy(), weight.numpy() if late else np.ones((2, 2)), equal_nan=True)
+    assert (step.recorded, step.replayed) == (1, 2)
+    weight.numpy()[0, 1] = 7.0
+    assert step(rg.ones(2, 2)).tolist()[0][1] == 7.0

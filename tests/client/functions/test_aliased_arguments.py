@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 import raygrad as rg
@@ -65,6 +67,23 @@ def test_only_different_tensors_of_one_memory_are_shared():
             (1, (2,), 4),
             (0, (3,), 5),
         ]
+
+
+class Twice(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, part):
+        ctx.mark_dirty(x)
+        return x.mul_(2.0 if y is x else 3.0), part * 1.0
+
+
+def test_a_tensor_given_twice_beside_a_view_of_it_is_one_object():
+    results = []
+    for session in (contextlib.nullcontext(), rg.Session()):
+        with session:
+            x = vector() * 1
+            changed, part = Twice.apply(x, x, x[1:])
+            results.append((changed.tolist(), part.tolist(), x.tolist()))
+    assert results == [([2.0, 4.0, 6.0], [4.0, 6.0], [2.0, 4.0, 6.0])] * 2
 
 
 def test_a_copy_that_reshape_made_is_not_of_the_memory():

@@ -59,6 +59,53 @@ def test_memory_that_others_may_write_to_is_sent_anew_only_if_it_has_changed(ses
         assert recorder.leaf(kept) is recorder.leaf(kept)
 
 
+def with_data(value: Any) -> Any:
+    x = rg.zeros(2)
+    x.data = value
+    return x
+
+
+def both(value: Any) -> Any:
+    return with_data(value), value.numpy()
+
+
+def after_numpy(value: Any) -> Any:
+    array = value.numpy()
+    return with_data(value), array
+
+
+EXPORTED = {
+    "by a detached alias": lambda x: (x, x.detach().numpy()),
+    "by its data": lambda x: (x, x.data.numpy()),
+    "by a view": lambda x: (x, x[:1].numpy()),
+    "of a view by its base": lambda x: (x[:1], x.numpy()),
+    "of a view by another": lambda x: (x[:1], x[0].numpy()),
+    "by another library": lambda x: (x, np.from_dlpack(x)),
+    "by what was assigned to data": both,
+    "by what was assigned to data, before that": after_numpy,
+}
+"""A tensor of the memory of another, and an array of it."""
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_what_is_written_to_memory_through_an_array_is_seen_by_all_tensors_of_it(name: str) -> None:
+    tensor, array = EXPORTED[name](rg.tensor([1.0, 2.0]))
+    with rg.Session(workers=1):
+        assert (tensor * 1.0).tolist() == [1.0, 2.0][: len(tensor)]
+        array[...] = 7.0
+        assert (tensor * 1.0).tolist() == tensor.tolist()
+        assert tensor.tolist()[0] == 7.0
+
+
+def test_an_array_that_is_asked_for_after_a_session_has_read_a_view_is_seen_too() -> None:
+    base = rg.tensor([1.0, 2.0, 3.0])
+    view = base[1:]
+    with rg.Session(workers=1):
+        assert (view * 1.0).tolist() == [2.0, 3.0]
+        base.numpy()[:] = 5.0
+        assert (view * 1.0).tolist() == [5.0, 5.0]
+
+
 def test_tensors_over_the_same_memory_are_sent_once_while_it_does_not_change(session: Any) -> None:
     array = np.ones((40, 40))
     recorder = session._recorder

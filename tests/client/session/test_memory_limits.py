@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import sys
 import weakref
 from typing import Any
 
@@ -550,3 +551,18 @@ def test_a_context_that_holds_its_arguments_in_a_list_makes_no_way(strict: bool)
             return second.numpy().tobytes()
 
     assert run(memory=14 * ARRAY) == run()
+
+
+def test_an_error_names_the_line_of_its_node_where_spills_were_added_before_it() -> None:
+    class Fails(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            raise LookupError("no")
+
+    with rg.Session(workers=1, memory=5 * ARRAY):
+        x = rg.tensor(np.linspace(0.0, 1.0, SIZE))
+        made = [(x * float(number)).sin() for number in range(8)]
+        line = sys._getframe().f_lineno + 2
+        with pytest.raises(LookupError) as raised:
+            Fails.apply(made[0]).sum().item()
+    assert f"test_memory_limits.py:{line} in test_an_error_names" in raised.value.__notes__[0]

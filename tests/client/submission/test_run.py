@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.errors import SessionError
+from raygrad.errors import SessionError, WaitTimeout
 
 
 def test_a_run_ends_and_says_so() -> None:
@@ -91,3 +92,26 @@ def test_hooks_of_all_segments_of_a_process_are_counted_together() -> None:
         run.records, before = answers, run.records
         assert run.hooks == {1: 3, 2: 1}
         run.records = before
+
+
+def test_a_wait_of_no_seconds_ends_at_once_whatever_the_session_waits() -> None:
+    release = threading.Event()
+
+    class Slow(rg.autograd.Function):
+        infer = staticmethod(lambda x: (x.shape, x.dtype))
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            assert release.wait(10)
+            return x * 1.0
+
+    with rg.Session(workers=1) as session:
+        y = Slow.apply(rg.ones(2))
+        run = session.run()
+        try:
+            with pytest.raises(WaitTimeout):
+                run.wait(timeout=0)
+        finally:
+            release.set()
+        assert y.tolist() == [1.0, 1.0]
+        assert run.wait(timeout=0).done()

@@ -127,6 +127,18 @@ def test_a_plan_is_taken_as_the_segments_that_it_has(builder):
     assert machines[0].state == machines[1].state
 
 
+def test_a_plan_that_runs_again_may_read_what_it_made_before(builder):
+    build = builder()
+    made = build.op("sin", 0)
+    build.keep_in_store(made)
+    plan = make_plan(build.graph(), (-1,), Costs(), Cluster.of(1), 0, b"").plan
+    machine = Machine()
+    machine.handle(PlanSubmitted(at=0.0, run=0, plan=plan, sources=(None,)))
+    machine.handle(PlanSubmitted(at=0.0, run=1, plan=plan, sources=((0, made),)))
+    assert machine.handle(done(0, 0, 64), drop(0, made)) == [FinishRun(run=0)]
+    assert machine.handle(done(1, 0, 64)) == [DropExport(run=0, segment=0, export=0), FinishRun(run=1)]
+
+
 def test_h13_results_may_come_in_any_order(playbook):
     p = playbook >> submitted(0, on(0), on(1)) << start(0, 0, 0) << start(0, 1, 1)
     assert p >> done(0, 1) >> done(0, 0) << FinishRun(run=0)

@@ -8,7 +8,7 @@ from raygrad.errors import PlanError
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 from raygrad.scheduler.memory.memory_feasibility import feasible_workers, workers_with_more_memory
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.scheduler.planning.planner import make_plan
 
@@ -90,6 +90,17 @@ def test_each_memory_counts_by_itself(builder):
     graph = build.graph()
     cluster = Cluster.of(2).limited([7_000, 9_000], None)
     assert feasible_workers(PricedGraph(graph, COSTS), cluster) == {0: frozenset({1})}
+
+
+def test_a_node_is_placed_where_both_memories_suffice(builder):
+    build = builder(externals=1, size=1000)
+    build.spec(replace(build.specs[1], device="cuda:0"))
+    build.op("to_device", 0, spec=2)
+    graph = build.graph()
+    cluster = Cluster(tuple(WorkerSpec(name, ("cpu", "cuda:0")) for name in "abc"))
+    for limits in ([7_000, 9_000, 9_000], [9_000, 7_000, 9_000]):
+        limited = cluster.limited(limits, [*reversed(limits[:2]), 9_000])
+        assert feasible_workers(PricedGraph(graph, COSTS), limited) == {0: frozenset({2})}
 
 
 def context_heavy(builder, count=6):

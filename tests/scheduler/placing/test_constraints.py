@@ -43,6 +43,26 @@ def test_demands_are_those_that_constrain_finds(graphs, data):
         assert (everyone if options is None else {*options}) == forced & wanted.allowed.get(root, everyone)
 
 
+def test_a_node_stays_on_the_worker_that_was_asked_for_though_its_memory_is_too_small(builder):
+    build = builder(size=1000)
+    build.op("sin", 0, pin=0)
+    build.op("cos", 0)
+    found = find_constraints(PricedGraph(build.graph(), Costs()), (-1,), Cluster.of(2).limited([1_000, 20_000]))
+    assert found.forced == {0: 0}
+    assert found.allowed == {1: frozenset({1})}
+
+
+def test_nodes_are_not_tied_where_one_must_not_run_on_the_worker_that_the_other_must(builder):
+    build = builder(externals=1)
+    build.spec(ArraySpec((4,), "float64", "cuda:0"))
+    build.op("to_device", 0, spec=2)
+    build.op("sin", 0, pin=0)
+    priced = PricedGraph(build.graph(), Costs())
+    found = find_constraints(priced, (-1,), MIXED)
+    assert (found.allowed, found.forced) == ({0: frozenset({1, 2}), 1: frozenset({0, 1})}, {1: 0})
+    assert found.tied([(0, 1)]).group == [0, 1], "the worker that both may use is not the one that is asked for"
+
+
 def test_an_open_ended_node_has_a_demand_of_its_own(builder):
     build = builder()
     build.function("f", 0)

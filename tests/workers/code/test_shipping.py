@@ -279,6 +279,18 @@ def test_a_class_with_captured_arrays_is_opened_anew_for_others():
     assert two.forward(None, None).tolist() == [2.0, 2.0]
 
 
+def test_a_class_with_captured_arrays_has_those_of_its_node_also_where_it_was_written():
+    table = np.ones(2)
+
+    class Lookup(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return table
+
+    shipped = ship(Lookup, in_process=True)
+    assert open_shipment(shipped.shipment, [np.full(2, 7.0)]).forward(None, None).tolist() == [7.0, 7.0]
+
+
 # ---- classes keep their identity ------------------------------------------------------------------------------------
 
 

@@ -130,6 +130,12 @@ def test_a_context_makes_way_in_each_memory_in_which_it_holds_something() -> Non
         assert found == {"cpu": [0, 2 * LARGE], "cuda:0": [0, LARGE], "cuda:1": [0]}
 
 
+def test_what_holds_an_input_of_the_call_beside_something_else_stays() -> None:
+    brought, own, other = np.zeros(10), np.zeros(20), np.zeros(5)
+    for pieces in ((brought, own), (own, brought)):
+        assert leaving([], 0, [context_of(*pieces), other, None], fixed={id(brought)}) == [1, 40]
+
+
 def context_of(*arrays: Any) -> Context:
     node: Any = Keeps._backward_cls()
     node.held = [rg.as_tensor(array) for array in arrays]

@@ -175,6 +175,12 @@ def test_what_a_step_needs_by_itself_is_an_error() -> None:
         worker.run(0, 4, size=3 * ITEMS)
 
 
+def test_what_a_step_needs_by_itself_may_be_all_of_the_limit() -> None:
+    worker = Worker(program(op((0,), 4, specs=(4,)), op((1,), 5)), 3 * ARRAY, 2, pinned=1)
+    worker.run(0, 4, size=2 * ITEMS)
+    assert worker.account.held["cpu"] <= 3 * ARRAY
+
+
 def test_what_a_call_brought_stays_and_what_cannot_leave_is_not_asked_twice() -> None:
     worker = Worker(program(op((0, 7), 5, specs=(4,)), op((4,), 6, specs=(4,))), 4 * ARRAY, 5, brought=3)
     worker.stuck = {id(worker.slots[3])}

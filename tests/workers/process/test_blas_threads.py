@@ -37,6 +37,16 @@ def test_of_two_sessions_the_smaller_limit_counts_and_the_last_restores(library:
     assert library.get_num_threads() == 4
 
 
+def test_a_session_with_a_larger_limit_does_not_raise_that_of_another(library: LibController):
+    limit_blas(1)
+    limit_blas(2)
+    assert library.get_num_threads() == 1
+    release_blas(1)
+    assert library.get_num_threads() == 2
+    release_blas(2)
+    assert library.get_num_threads() == 4
+
+
 def test_another_thread_may_release_the_limit(library: LibController):
     limit_blas(1)
     releasing = threading.Thread(target=release_blas, args=(1,))

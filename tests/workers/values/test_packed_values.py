@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import pickle
 from typing import Any
 
@@ -53,6 +54,21 @@ def test_packed_objects_keep_values_undefined_gradients_and_objects(host: Worker
     assert undefined is None
     assert table == {"a": (1, "b")}
     assert pair == (1, 2)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Name(str):
+    """A string of a class of its own."""
+
+
+def test_packed_objects_keep_the_classes_of_numbers_and_strings(host: WorkerHost) -> None:
+    values: list[Any] = [Level.LOW, Name("x"), np.float64(0.5), True, 3, 0.5, "y"]
+    opened: Any = unpack_all(host.pack(list(values)))
+    assert opened == values
+    assert [type(value) for value in opened] == [Level, Name, np.float64, bool, int, float, str]
 
 
 def test_contexts_without_data_are_packed_once_and_stay_apart(host: WorkerHost) -> None:

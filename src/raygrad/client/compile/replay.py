@@ -21,6 +21,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
 
 from ..recording.records import Constant, LeafRecord, NodeRecord
+from ..recording.snapshot_cache import is_still, value_of_leaf
 from ..recording.variables import Write
 from ..submission.program_order import looking_in_program_order
 from ..submission.submission import build, needed_records
@@ -123,6 +124,13 @@ class Replay:
             for root in trace.roots.values()
             if root.initial is not None and (moved := root.initial.counter()[0] - root.version)
         ]
+        self._sent = [
+            (tensor, sent)
+            for tensor, array, _ in trace.others.values()
+            if tensor._snapshot is not None and type(array) is np.ndarray
+            if (sent := value_of_leaf(tensor._snapshot[2])) is not array
+        ]
+        """Of `Trace.others`, what was sent: NumPy may write to a tensor's array, too, which no version tells."""
         self._captured: Sequence[Constant] = ()
         """Arrays of user code as the latest call sent them."""
         self._build(code)
@@ -272,9 +280,11 @@ class Replay:
             tensor = root.now(args)
             if tensor is None or shares_memory(tensor):
                 return None
-        for tensor, array, version in self._trace.others:
+        for tensor, array, version in self._trace.others.values():
             if tensor._data is not array or tensor.counter()[0] != version:
                 return None
+        if not all([_is_as_sent(tensor, sent) for tensor, sent in self._sent]):
+            return None
         return found
 
     def reads_recorded(self, leaves: Leaves) -> bool:
@@ -347,6 +357,11 @@ class Replay:
 
 
 Leaves: TypeAlias = "dict[Root, Pending]"
+
+
+def _is_as_sent(tensor: Tensor, sent: np.ndarray[Any, Any]) -> bool:
+    """Tell whether a tensor's array still is what was sent of it."""
+    return not tensor._shares_memory or is_still(sent, tensor._data) or sent.tobytes() == tensor._data.tobytes()
 
 
 def _is_same(value: Pending, tensor: Tensor | None, inputs: InputRecorder, known: dict[int, Pending]) -> bool:

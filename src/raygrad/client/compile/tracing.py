@@ -107,8 +107,9 @@ class Trace:
         constant is a copy."""
         self.draws: list[Callable[[], Any]] = []
         """What draws random numbers, or seeds their generator, in program order."""
-        self.others: list[tuple[Tensor, Any, int]] = []
-        """Tensors that are no roots: made by the function, or reached in a hidden way; with their array and version."""
+        self.others: dict[int, tuple[Tensor, Any, int]] = {}
+        """By id, tensors that are no roots: made by the function, or reached in a hidden way; with their array and
+        version."""
         self.code: dict[str, Shipped] = {}
         """User code that was recorded, by fingerprint."""
         self.kept: list[Any] = []
@@ -180,7 +181,7 @@ class Trace:
                 f"at {user_site()}): a replay has no such history; pass tensor.detach(), or make it inside"
             )
         if id(tensor) not in self.roots and (type(tensor._data) is np.ndarray or is_device_array(tensor._data)):
-            self.others.append((tensor, tensor._data, tensor.counter()[0]))
+            self.others.setdefault(id(tensor), (tensor, tensor._data, tensor.counter()[0]))
 
     def draw(self, made: Tensor | None, again: Callable[[], Any]) -> None:
         """Random numbers were drawn, or their generator was seeded."""

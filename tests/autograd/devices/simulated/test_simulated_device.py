@@ -116,3 +116,13 @@ def test_a_peak_that_is_reset_begins_with_what_is_held() -> None:
         del more
         rg.cuda.reset_peak_memory_stats()
         assert rg.cuda.max_memory_allocated() == rg.cuda.memory_allocated() >= held.numel() * 4
+
+
+def test_the_peak_stays_when_memory_was_let_go_of_and_less_is_taken():
+    with use_stand_in(1) as devices:
+        large = rg.zeros(100, device="cuda", dtype=rg.float64)
+        del large
+        gc.collect()
+        small = rg.zeros(10, device="cuda", dtype=rg.float64)
+        assert (devices.memory(0).allocated, devices.memory(0).peak) == (80, 800)
+        del small
