@@ -26,7 +26,7 @@ from raygrad.proto.ir.nodes import (
 )
 from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, Spec, UnknownSpec, bytes_of
 
-from .function_costs import CostKind, Figure, FunctionCosts, Origin, function_figure
+from .function_costs import CostKind, Figure, FunctionCosts, Origin, family_of_node, function_figure
 
 CONTRACTIONS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "inner", "linear", "addmm"})
 """Built-in ops whose work is the size of the result times the length of the axis that is summed over."""
@@ -154,10 +154,9 @@ class Costs:
         name, prior = self.kind_of(node, inputs, outputs), self.prior_seconds(node, inputs, outputs)
         if not isinstance(node, (FunctionCall, FunctionVjp)):
             return CostKind(name, prior)
-        family = " ".join((node.fn, *transforms_of(node)))
         seconds, values = (0.0, "") if hint is None else hint[1:]
         sized = not any(isinstance(spec, UnknownSpec) for spec in inputs)
-        return CostKind(name, prior, family, node.depth, seconds, values, sized)
+        return CostKind(name, prior, family_of_node(node), node.depth, seconds, values, sized)
 
     def figure(self, kind: CostKind) -> Figure:
         """Return the predicted seconds of one node of a kind, and where they are from."""
@@ -177,7 +176,7 @@ class Costs:
         """Return whether nothing was measured of a user Function, nor of what it is the derivative of."""
         if not isinstance(node, (FunctionCall, FunctionVjp)) or node.fn in self.functions:
             return False
-        return not node.depth or " ".join((node.fn, *transforms_of(node))) not in self.functions
+        return not node.depth or family_of_node(node) not in self.functions
 
     def node_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
         """Return the predicted time of one node on one worker, as far as measured; always positive.
