@@ -94,8 +94,8 @@ class PendingObservation:
         self.learned: Any = None
         self.undefined: ObservedGradients | None = None
         self.presumes = False
-        """Whether it is of a call that was recorded before its run had shown its signature; see `PresumedSignature` and
-        `DeferredSignature`."""
+        """Whether it is an `UnconfirmedSignature`: of a call that was recorded before its run had shown what it
+        returns."""
 
     def returned(self, result: Any, node: RecordedFunction | None) -> None:
         """Take note of what the call returned, and of its node."""
