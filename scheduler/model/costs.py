@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from raygrad.proto.ir.graph import CostHint
 from raygrad.proto.ir.nodes import (
@@ -41,19 +41,7 @@ class LinkCost(NamedTuple):
     """As `Costs.bandwidth`."""
 
 
-def _no_links() -> Mapping[tuple[str, str], LinkCost]:
-    return MappingProxyType({})
-
-
-def _no_factors() -> Mapping[str, float]:
-    return MappingProxyType({})
-
-
-def _no_runs() -> Mapping[str, int]:
-    return MappingProxyType({})
-
-
-def _no_functions() -> FunctionCosts:
+def _nothing() -> Mapping[Any, Any]:
     return MappingProxyType({})
 
 
@@ -107,14 +95,14 @@ class Costs:
     """Bytes of large values that the client sends with calls."""
     follow_seconds: float = 0.0
     """From the end of a segment to the start of one on the same worker that reads what it made, or waits for it."""
-    links: Mapping[tuple[str, str], LinkCost] = field(default_factory=_no_links, compare=False, repr=False)
+    links: Mapping[tuple[str, str], LinkCost] = field(default_factory=_nothing, compare=False, repr=False)
     """Per pair of hosts whose link was measured, what it showed; other pairs are as `hop_seconds`, `bandwidth`."""
-    factors: Mapping[str, float] = field(default_factory=_no_factors, compare=False, repr=False)
+    factors: Mapping[str, float] = field(default_factory=_nothing, compare=False, repr=False)
     """Per kind of node that was measured (`kind_of`), by how much the prior is off. Of those of user Functions,
     `functions` has it."""
-    runs: Mapping[str, int] = field(default_factory=_no_runs, compare=False, repr=False)
+    runs: Mapping[str, int] = field(default_factory=_nothing, compare=False, repr=False)
     """Per kind of node that was measured, in how many runs."""
-    functions: FunctionCosts = field(default_factory=_no_functions, compare=False, repr=False)
+    functions: FunctionCosts = field(default_factory=_nothing, compare=False, repr=False)
     """What was measured of user Functions."""
 
     def value_bytes(self, spec: Spec) -> int:
