@@ -255,6 +255,16 @@ class Ensemble(Program):
         return step
 
 
+def backward_of(work: Work) -> Callable[..., Any]:
+    """Return the backward of the Functions of a branch, whose forwards save what they keep."""
+
+    def branch_backward(ctx, grad):
+        (kept,) = ctx.saved_tensors
+        return rg.from_numpy(backward(work, kept.numpy(), grad.numpy())), None
+
+    return branch_backward
+
+
 def branch_of(work: Work) -> type[rg.autograd.Function]:
     """Return the Function of a branch whose second argument holds its number and its factor."""
 
@@ -268,10 +278,7 @@ def branch_of(work: Work) -> type[rg.autograd.Function]:
             ctx.save_for_backward(rg.from_numpy(kept))
             return rg.from_numpy(y)
 
-        @staticmethod
-        def backward(ctx, grad):
-            (kept,) = ctx.saved_tensors
-            return rg.from_numpy(backward(work, kept.numpy(), grad.numpy())), None
+        backward = staticmethod(backward_of(work))
 
     return Branch
 
@@ -288,10 +295,7 @@ def numbered_branch(work: Work, durations: tuple[float, ...]) -> type[rg.autogra
             ctx.save_for_backward(rg.from_numpy(kept))
             return rg.from_numpy(y)
 
-        @staticmethod
-        def backward(ctx, grad):
-            (kept,) = ctx.saved_tensors
-            return rg.from_numpy(backward(work, kept.numpy(), grad.numpy())), None
+        backward = staticmethod(backward_of(work))
 
     return NumberedBranch
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgpack
+import numpy as np
 
 from .checks import unpack
 from .value_reader import read_values
@@ -31,6 +32,10 @@ class Packed(NamedTuple):
     def nbytes(self) -> int:
         """The bytes it holds."""
         return len(self.header) + sum(map(len, self.buffers))
+
+    def copied(self) -> Packed:
+        """Return one with copies of the arrays, which are views of the memory of values or of an object store."""
+        return Packed(self.header, tuple([np.array(b) if isinstance(b, np.ndarray) else b for b in self.buffers]))
 
 
 def pack_values(values: Sequence[object]) -> Packed:

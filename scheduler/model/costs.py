@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from raygrad.proto.ir.graph import CostHint
 from raygrad.proto.ir.nodes import (
@@ -26,7 +26,7 @@ from raygrad.proto.ir.nodes import (
 )
 from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, Spec, UnknownSpec, bytes_of
 
-from .function_costs import CostKind, Figure, FunctionCosts, Origin, function_figure
+from .function_costs import CostKind, Figure, FunctionCosts, Origin, family_of_node, function_figure
 
 CONTRACTIONS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "inner", "linear", "addmm"})
 """Built-in ops whose work is the size of the result times the length of the axis that is summed over."""
@@ -41,19 +41,7 @@ class LinkCost(NamedTuple):
     """As `Costs.bandwidth`."""
 
 
-def _no_links() -> Mapping[tuple[str, str], LinkCost]:
-    return MappingProxyType({})
-
-
-def _no_factors() -> Mapping[str, float]:
-    return MappingProxyType({})
-
-
-def _no_runs() -> Mapping[str, int]:
-    return MappingProxyType({})
-
-
-def _no_functions() -> FunctionCosts:
+def _nothing() -> Mapping[Any, Any]:
     return MappingProxyType({})
 
 
@@ -107,14 +95,14 @@ class Costs:
     """Bytes of large values that the client sends with calls."""
     follow_seconds: float = 0.0
     """From the end of a segment to the start of one on the same worker that reads what it made, or waits for it."""
-    links: Mapping[tuple[str, str], LinkCost] = field(default_factory=_no_links, compare=False, repr=False)
+    links: Mapping[tuple[str, str], LinkCost] = field(default_factory=_nothing, compare=False, repr=False)
     """Per pair of hosts whose link was measured, what it showed; other pairs are as `hop_seconds`, `bandwidth`."""
-    factors: Mapping[str, float] = field(default_factory=_no_factors, compare=False, repr=False)
+    factors: Mapping[str, float] = field(default_factory=_nothing, compare=False, repr=False)
     """Per kind of node that was measured (`kind_of`), by how much the prior is off. Of those of user Functions,
     `functions` has it."""
-    runs: Mapping[str, int] = field(default_factory=_no_runs, compare=False, repr=False)
+    runs: Mapping[str, int] = field(default_factory=_nothing, compare=False, repr=False)
     """Per kind of node that was measured, in how many runs."""
-    functions: FunctionCosts = field(default_factory=_no_functions, compare=False, repr=False)
+    functions: FunctionCosts = field(default_factory=_nothing, compare=False, repr=False)
     """What was measured of user Functions."""
 
     def value_bytes(self, spec: Spec) -> int:
@@ -154,10 +142,9 @@ class Costs:
         name, prior = self.kind_of(node, inputs, outputs), self.prior_seconds(node, inputs, outputs)
         if not isinstance(node, (FunctionCall, FunctionVjp)):
             return CostKind(name, prior)
-        family = " ".join((node.fn, *transforms_of(node)))
         seconds, values = (0.0, "") if hint is None else hint[1:]
         sized = not any(isinstance(spec, UnknownSpec) for spec in inputs)
-        return CostKind(name, prior, family, node.depth, seconds, values, sized)
+        return CostKind(name, prior, family_of_node(node), node.depth, seconds, values, sized)
 
     def figure(self, kind: CostKind) -> Figure:
         """Return the predicted seconds of one node of a kind, and where they are from."""
@@ -177,7 +164,7 @@ class Costs:
         """Return whether nothing was measured of a user Function, nor of what it is the derivative of."""
         if not isinstance(node, (FunctionCall, FunctionVjp)) or node.fn in self.functions:
             return False
-        return not node.depth or " ".join((node.fn, *transforms_of(node))) not in self.functions
+        return not node.depth or family_of_node(node) not in self.functions
 
     def node_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
         """Return the predicted time of one node on one worker, as far as measured; always positive.

@@ -11,6 +11,8 @@ from enum import StrEnum
 from math import log
 from typing import Final, NamedTuple
 
+from raygrad.proto.ir.nodes import Node, transforms_of
+
 VJP_FACTOR: Final = 2.0
 """The expected time of a vjp, in times of what it differentiates: it computes a gradient for each argument."""
 
@@ -94,6 +96,11 @@ def family_of(name: str) -> str:
     """Return the family of a kind of user Function; "" for another kind."""
     role, *code, _, _ = name.split(" ") if name.startswith("function ") else ("", "", "")
     return " ".join(code) if role else ""
+
+
+def family_of_node(node: Node) -> str:
+    """Return the family of a node of a user Function."""
+    return " ".join((node.fn, *transforms_of(node)))
 
 
 def function_figure(known: FunctionCosts, kind: CostKind, unknown: float) -> Figure:

@@ -52,7 +52,7 @@ class ValueCosts:
 
     def rows(self) -> list[tuple[str, str, Estimate]]:
         """Return (kind, value, estimate) where times differ between values."""
-        apart = [kind for kind in self._kinds if kind.split(" ", 2)[1] in self.functions]
+        apart = [kind for kind in self._kinds if _function_of(kind) in self.functions]
         return [(kind, value, one) for kind in apart for value, one in self._kinds[kind].items()]
 
     def take(self, kind: str, value: str, factor: float, seconds: float, *, first: bool) -> None:
@@ -90,12 +90,17 @@ class ValueCosts:
     def _settle(self) -> None:
         found: dict[str, set[str]] = {}
         for kind in self._apart:
-            found.setdefault(kind.split(" ", 2)[1], set())
+            found.setdefault(_function_of(kind), set())
         for kind, known in self._kinds.items():
-            name = kind.split(" ", 2)[1]
+            name = _function_of(kind)
             if name in found:
                 found[name].update(known)
         self.functions = {name: frozenset(values) for name, values in found.items()}
+
+
+def _function_of(kind: str) -> str:
+    """Return the name of the user Function of a kind of node, whatever the transforms."""
+    return kind.split(" ", 2)[1]
 
 
 def known_functions(kinds: Mapping[str, Estimate], values: ValueCosts) -> FunctionCosts:

@@ -322,9 +322,7 @@ class VirtualDriver:
         one = self.submissions[run]
         if not one.sources:
             return one.residency or (-1,) * len(one.planned.graph.externals)
-        places = [
-            None if source is None else place_of(self.plans[source[0]].plan, source[1], {}) for source in one.sources
-        ]
+        places = [source and place_of(self.plans[source[0]].plan, source[1]) for source in one.sources]
         return tuple([place.worker if isinstance(place, OnWorker) else -1 for place in places])
 
     # ---- the workers -----------------------------------------------------------------------------------------------

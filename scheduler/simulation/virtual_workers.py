@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify
 from typing import TypeAlias
@@ -112,15 +112,13 @@ class VirtualWorker:
         self.store(now, -self.pinned.pop((run, value), 0), saved=saved)
 
 
-def place_of(plan: Plan, value: int, begun: Mapping[int, int]) -> ValueLocation:
-    """Return where a value is that is kept, or that a segment has pinned for later ones; `begun` has that segment."""
+def place_of(plan: Plan, value: int) -> ValueLocation:
+    """Return where a value is that is kept, or that a segment has pinned for later ones."""
     place = plan.kept.get(value)
-    return OnWorker(plan.segments[begun[value]].worker, begun[value]) if place is None else place
-
-
-def pins_of(plan: Plan) -> dict[int, int]:
-    """Return, per value that a segment pins, the segment."""
-    return {value: index for index, segment in enumerate(plan.segments) for value in segment.pins}
+    if place is not None:
+        return place
+    index = max(index for index, segment in enumerate(plan.segments) if value in segment.pins)
+    return OnWorker(plan.segments[index].worker, index)
 
 
 def awaited_keys(
@@ -131,7 +129,7 @@ def awaited_keys(
     if task.segment == COPY:
         return ()
     if task.segment < 0:
-        return ((run, place_of(plan, task.value, pins_of(plan)).segment, -1),)
+        return ((run, place_of(plan, task.value).segment, -1),)
     segment = plan.segments[task.segment]
     keys: list[AwaitedKey] = [(run, source, export) for source, export in segment.imports]
     keys += [(run, source, -1) for source in segment.after]
@@ -145,8 +143,7 @@ def awaited_keys(
             if one.residency and one.residency[external] >= 0:
                 keys.append((-1, run, external))
             continue
-        made_by = plans[source[0]].plan
-        place = place_of(made_by, source[1], pins_of(made_by) if source[1] not in made_by.kept else {})
+        place = place_of(plans[source[0]].plan, source[1])
         if isinstance(place, InStore):
             keys.append((source[0], place.segment, place.export))
         elif place.worker == task.worker:

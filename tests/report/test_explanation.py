@@ -14,15 +14,7 @@ import raygrad as rg
 from raygrad.report.explanation import PATH_NODES, SignatureWait
 from raygrad.scheduler.explain.explanation import Reason
 
-
-class Unknown(rg.autograd.Function):
-    @staticmethod
-    def infer(x: Any) -> Any:
-        return x.shape, x.dtype
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        return x * 2
+from .conftest import New
 
 
 def test_the_summary_has_the_plans_figures(told: Any):
@@ -138,7 +130,7 @@ def test_unknown_functions_are_said_to_be_divided_where_they_are():
     for workers in (1, 2):
         with rg.Session(workers=workers) as session:
             x: Any = rg.tensor([1.0, 2.0])
-            explanation = session.explain(sum([Unknown.apply(x) for _ in range(4)], rg.zeros(2)))
+            explanation = session.explain(sum([New.apply(x) for _ in range(4)], rg.zeros(2)))
         said.append(" ".join(explanation.summary()))
     assert ["never ran" in one for one in said] == [True, True]
     assert ["divided over workers" in one for one in said] == [False, True]

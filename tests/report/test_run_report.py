@@ -11,6 +11,8 @@ import pytest
 
 import raygrad as rg
 
+from .conftest import New
+
 
 def test_the_summary_says_what_was_predicted_and_what_was(told: Any):
     report = told.run.report()
@@ -102,16 +104,6 @@ def test_segments_that_never_began_in_a_failed_run_have_no_times():
     took, started = segments.columns.index("took>"), segments.columns.index("started>")
     assert [row[took] for row in segments.rows] == ["failed", "not run"]
     assert segments.rows[1][started:] == ("-",) * len(segments.columns[started:])
-
-
-class New(rg.autograd.Function):
-    @staticmethod
-    def infer(x: Any) -> Any:
-        return x.shape, x.dtype
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        return x * 2
 
 
 def test_a_prediction_that_went_by_unknown_functions_is_called_a_guess():

@@ -133,6 +133,15 @@ def test_unpacked_arrays_are_views_of_the_buffers():
     assert LARGE.flags.writeable
 
 
+def test_a_copy_shares_no_memory_with_what_was_packed():
+    packed = pack_values([LARGE, np.ones(3), "text"])
+    copy = packed.copied()
+    assert copy.nbytes == packed.nbytes
+    back = unpack_values(carried(copy))
+    assert_same(back, [LARGE, np.ones(3), "text"])
+    assert not np.shares_memory(unpack_values(copy)[0], LARGE)
+
+
 @pytest.mark.parametrize("header", [b"", b"\xc1", b"\x90", b"\x93\x90\x00\x91\x00"])
 def test_a_broken_header_is_refused(header: bytes):
     with pytest.raises(ProtocolError):

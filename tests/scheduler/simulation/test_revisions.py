@@ -9,40 +9,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.plan import Cluster, OnWorker
+from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import make_plan
-from raygrad.scheduler.simulation.scenario import SegmentRaise, VirtualSubmission, WorkerLoss
+from raygrad.scheduler.simulation.scenario import SegmentRaise, WorkerLoss
 from raygrad.scheduler.simulation.simulate import simulate
 
 from ..ensembles import ensemble as recorded
 from ..machine.invariants import check_invariants
+from .submissions import several
 
 SLOW = Costs(op_seconds=0.02, function_seconds=0.05, hook_seconds=0.02)
 FREE = Costs(op_seconds=0.02, function_seconds=0.05, hook_seconds=0.02, call_seconds=0.0, hop_seconds=0.0)
-
-
-@st.composite
-def several(draw: Any, graphs: Any) -> tuple[list[VirtualSubmission], Cluster, Costs]:
-    """One to three planned graphs on one cluster; later ones read kept values of earlier ones."""
-    workers, costs = draw(st.integers(2, 4)), draw(st.sampled_from([SLOW, FREE]))
-    made: list[VirtualSubmission] = []
-    for _ in range(draw(st.integers(1, 3))):
-        graph = draw(graphs(pins=draw(st.sampled_from([0, 0, workers])), least=4))
-        kept = [
-            (run, value, place)
-            for run, one in enumerate(made)
-            for value, place in sorted(one.planned.plan.kept.items())
-        ]
-        sources, residency = [], []
-        for _ in graph.externals:
-            source = draw(st.sampled_from([None, *kept]))
-            sources.append(source and source[:2])
-            place = source[2] if source else None
-            residency.append(place.worker if isinstance(place, OnWorker) else -1)
-        plan = make_plan(graph, tuple(residency), costs, Cluster.of(workers), 0, b"")
-        at = (made[-1].at if made else 0.0) + draw(st.sampled_from([0.0, 1e-2]))
-        made.append(VirtualSubmission(planned=plan, at=at, sources=tuple(sources)))
-    return made, Cluster.of(workers), costs
 
 
 def ran(shown: Any) -> Counter[tuple[int, int]]:
@@ -58,7 +35,9 @@ def ran(shown: Any) -> Counter[tuple[int, int]]:
 @pytest.mark.slow
 @given(data=st.data())
 def test_whatever_is_withdrawn_and_whenever_every_run_ends_and_no_node_runs_twice(graphs: Any, data: Any):
-    submissions, cluster, costs = data.draw(several(graphs))
+    pinned = st.sampled_from([False, False, True])
+    runs = several(graphs, [SLOW, FREE], workers=st.integers(2, 4), pinned=pinned, least=4, pause=1e-2)
+    submissions, cluster, costs = data.draw(runs)
     workers = len(cluster.workers)
     segments = [(run, k) for run, one in enumerate(submissions) for k in range(len(one.planned.plan.segments))]
     lost = st.builds(WorkerLoss, st.integers(0, workers - 1), st.sampled_from([0.0, 0.03, 0.1, 0.3]))

@@ -175,11 +175,7 @@ class WorkerActor:
 
         def copied() -> tuple[FetchReply, Any]:
             reply, packed = self._fetched(run, value, requested=False)
-            if isinstance(packed, Packed):
-                packed = Packed(
-                    packed.header, tuple([np.array(b) if isinstance(b, np.ndarray) else b for b in packed.buffers])
-                )
-            return reply, packed
+            return reply, packed.copied() if isinstance(packed, Packed) else packed
 
         return self._sequenced(copied, rank=LAST_RANK)
 

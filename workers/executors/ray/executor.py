@@ -426,13 +426,8 @@ class RayExecutor(Executor):
             raise WorkerLost(f"the worker that was to return a value died ({error_line(error)})") from error
         except ray.exceptions.RayError as error:
             raise as_execution_error(error) from error
-        if isinstance(
-            packed, Packed
-        ):  # a copy: a view would hold its place in the store as long as the client holds it
-            packed = Packed(
-                packed.header, tuple([np.array(b) if isinstance(b, np.ndarray) else b for b in packed.buffers])
-            )
-        return unpack_all(packed)
+        # a copy: a view would hold its place in the store as long as the client holds it
+        return unpack_all(packed.copied() if isinstance(packed, Packed) else packed)
 
     def drop(self, name: ObjectId) -> None:
         with self._lock:

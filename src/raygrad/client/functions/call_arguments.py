@@ -21,7 +21,7 @@ from ..recording.records import Constant, place_embedded, snapshot
 from .aliased_arguments import AliasedArguments, find_aliased
 from .call_costs import BY_NAME, CallCost
 from .leaf_gradients import reachable_leaves
-from .numeric_arguments import CONTAINERS, PLAIN_NUMBERS, NumericRun, is_number, plain_data
+from .numeric_arguments import CONTAINERS, PLAIN_NUMBERS, NumericRun, exact_numbers, is_number, plain_data
 from .observed_signature import FunctionSignature, declared_signature
 from .saved_policy import RECOMPUTE, STORE, policy_of
 
@@ -96,11 +96,7 @@ class CallArguments:
         self.shared: AliasedArguments | None = None
         """How arguments share memory, if that matters."""
         self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
-        """What applications that are alike have in common."""
-        self.where: tuple[Any, ...] = ()
-        """That, once it is complete, with the values of numbers."""
-        self.general: tuple[Any, ...] = ()
-        """That without these values."""
+        """What applications that are alike have in common, collected."""
         self.numbers: Sequence[Any] = ()
         """The arguments that are numbers."""
         self.places: Sequence[int | str] = ()
@@ -108,6 +104,12 @@ class CallArguments:
         self.presumed: NumericRun | None = None
         """The run with other numbers whose signature is presumed."""
         self._read_arguments()
+        if self.embedded or shipped.captured:
+            self._read_captured()
+        self.general: tuple[Any, ...] = tuple(self.key)
+        """What applications have in common that are alike but for the values of numbers."""
+        self.where = (*self.general, exact_numbers(self.numbers)) if self.numbers else self.general
+        """The key: what applications that are alike have in common."""
 
     def _read_arguments(self) -> None:
         """Find where the arguments come from, and what of them belongs to the key."""
@@ -193,7 +195,7 @@ class CallArguments:
         said = declared_signature(self.recorder.log.specs, self.cls, self.args)
         return said is not None and said.declares(signature)
 
-    def read_captured(self) -> None:
+    def _read_captured(self) -> None:
         """Find the captured inputs: what the code captured, and the tensors in objects."""
         recorder, shipped = self.recorder, self.shipped
         captured: Sequence[Pending | None] = recorder.code.captured(shipped) if shipped.captured else ()
@@ -213,13 +215,15 @@ class CallArguments:
         self.sources.extend([None if value is None else recorder.inputs.source(value) for value in captured])
 
     def reads_aliased(self) -> bool:
-        """Tell whether arguments are of one memory, of which forward may change one; if so, have it read the owners."""
+        """Tell whether arguments are of one memory, of which forward may change one; if so, have it read the owners,
+        and let the key end with how they share it."""
         shared = find_aliased(self.args)
         if shared is None:
             return False
         inputs = self.recorder.inputs
         self.shared, self.read = shared, list(self.inputs)
         self.where, self.general = (*self.where, shared.where), (*self.general, shared.where)
+        self.presumed = None
         for position, owner in shared.owners.items():
             value = self.read[position] = inputs.leaf(owner)
             self.sources[position] = inputs.source(value)

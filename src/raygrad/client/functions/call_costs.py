@@ -12,13 +12,12 @@ from hashlib import blake2b
 from numbers import Number, Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.graph import CostHint
-from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.function_costs import OTHER_VALUES
 
 from ..recording.source_locations import user_site
 from .numeric_arguments import CONTAINERS
+from .observed_signature import described
 
 if TYPE_CHECKING:
     from ..recording.records import NodeRecord
@@ -112,8 +111,7 @@ def hinted_seconds(cls: type[Any], args: Sequence[Any], named: Mapping[str, Any]
     declared: Any = cls.cost
     if not callable(declared):
         return _checked(declared, f"{cls.__name__}.cost", "must be seconds, or a function of the arguments")
-    given = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
-    said: Any = declared(*given, **named)
+    said: Any = declared(*described(args), **named)
     if said is None:
         return 0.0
     what = f"for {cls.__name__}.apply at {user_site()} {cls.__name__}.cost"

@@ -8,9 +8,8 @@ run listener reports the run; who looks at an output before waits for that.
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.tensor.presumed_tensor import DeferredTensor
@@ -20,48 +19,30 @@ from raygrad.proto.ir.specs import STAYS
 
 from ..recording.records import SpecEntry
 from .numeric_arguments import exact_numbers
-from .observed_signature import FunctionSignature, PendingObservation
+from .observed_signature import FunctionSignature
+from .unconfirmed_signature import UnconfirmedSignature, difference
 
 if TYPE_CHECKING:
     from raygrad.autograd.functions.function import Function
-    from raygrad.autograd.tensor.tensor import Tensor
 
     from ..recording.records import NodeRecord
     from .functions import FunctionCallInProgress
-    from .observations import Observations
-    from .recorded_function_node import RecordedFunction
 
 
-class DeferredSignature(PendingObservation):
-    """What it takes to complete one recorded call once its run has shown its signature."""
+class DeferredSignature(UnconfirmedSignature):
+    """The signature of one call of which no more is known than how many tensors it returns."""
 
-    __slots__ = ("_call", "_key", "_name", "_node", "_observed", "_results", "_structure", "relied_on", "wrong")
+    __slots__ = ("_key", "_structure")
+
+    tensor_class = DeferredTensor
 
     def __init__(self, call: FunctionCallInProgress, structure: FunctionSignature, key: Any) -> None:
-        super().__init__(call.where)
-        self.presumes = True
-        self.relied_on = False
-        self.wrong: GraphError | None = None
-        """The error for a call that returned something else than tensors of that number."""
+        super().__init__(call)
         self.general, self.numbers = call.general, call.numbers
-        self._call = call
-        self._name = call.written.__name__
         self._structure, self._key = structure, key
-        self._observed: Observations = call.recorder.observed
-        self._results: Sequence[weakref.ref[Tensor]] = ()
-        self._node: weakref.ref[RecordedFunction] | None = None
-
-    def returned(self, result: Any, node: RecordedFunction | None) -> None:
-        """Take note of what the call returned, and of its node."""
-        outputs: Sequence[Any] = cast("Sequence[Any]", result) if isinstance(result, tuple) else (result,)
-        for output in outputs:
-            output.__class__ = DeferredTensor
-        self._results = [weakref.ref(output) for output in outputs]
-        self._node = None if node is None else weakref.ref(node)
 
     def waited(self, seconds: float) -> None:
-        """Take note that recording waited for the run."""
-        self._observed.waited(self._name, seconds)
+        self._observed.waited(self._applied.__name__, seconds)
 
     def rely(self) -> None:
         """Nothing goes by an output before its facts are there."""
@@ -70,37 +51,24 @@ class DeferredSignature(PendingObservation):
         """The run shows what it is, whoever reads it."""
 
     def confirm(self, record: NodeRecord, found: FunctionSignature, *, failed: bool) -> bool:
-        """Complete the call by what its run showed. Returns whether that is possible; else `wrong` is the error."""
         call, structure = self._call, self._structure
+        self._call = None
         if call is not None:
             call.recorder.log.calls.discard(record)
         if found.is_lasting():
             self._observed.enter(self.key, found, self.general, self.numbers, self._key)
-        results = [result() for result in self._results]
-        if (
-            not failed
-            and is_structure(found, like=structure)
-            and call is not None
-            and call.replace_signature(record, found, results, self._node)
-        ):
-            self.presumes = False
-            self._call = None
+        same = not failed and is_structure(found, like=structure)
+        if same and call is not None and self._take_on(call, record, found):
             return True
-        self._call = None
         self._observed.structures[self._key] = None
-        assert structure.expected is not None
-        assert found.expected is not None
+        name = self._applied.__name__
         self.wrong = GraphError(
-            f"{self._name} behaved differently from earlier runs with other arguments: "
-            f"{structure.expected.diff(found.expected)}. What it returned was recorded as that number of tensors. Give "
-            f"{self._name} an infer, which says what it returns, or read an output (.numpy(), .tolist()) before "
-            "arguments are changed. With such arguments it is known from now on"
+            f"{name} behaved differently from earlier runs with other arguments: {difference(structure, found)}. What "
+            f"it returned was recorded as that number of tensors. Give {name} an infer, which says what it returns, or "
+            "read an output (.numpy(), .tolist()) before arguments are changed. With such arguments it is known from "
+            "now on"
         )
         return False
-
-    def explained(self, error: BaseException) -> BaseException:
-        """Return the error of a call that failed, as its user is to see it."""
-        return error if self.wrong is None else self.wrong
 
 
 def structure_key(function: type[Function], general: Sequence[Any], numbers: Sequence[Any]) -> Any:

@@ -29,7 +29,6 @@ from .call_costs import CallCost, declares_cost, hinted_seconds
 from .call_nodes import complete_node, node_of
 from .call_signature import CallSignature, any_on_device, context_of
 from .deferred_signature import DeferredSignature, deferred_like, outputs_of_backward, structure_key
-from .numeric_arguments import exact_numbers
 from .observations import Observations
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
 from .outputs import fresh_outputs, wrap_outputs
@@ -60,31 +59,11 @@ class FunctionRecorder:
         """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
         with self.log.lock:
             one = FunctionCallInProgress(self, cls, args, named)
-            if one.embedded or one.shipped.captured:
-                one.read_captured()
-            where = one.where = one.general = tuple(one.key)
-            if one.numbers:
-                where = one.where = (*where, exact_numbers(one.numbers))
-            signature = self.observed.signatures.get(where)
-            if signature is None and one.numbers:
-                signature = one.presumed_signature()
-            if one.related > 1 and may_change(cls, signature) and one.reads_aliased():
-                signature = self.observed.signatures.get(one.where)
-                if signature is None and one.numbers:
-                    signature = one.presumed_signature()
-            run = one.presumed
-            call_signature: CallSignature | None = self.call_signatures.get(one.where if run is None else run.where)
-            if call_signature is None or not call_signature.serves(one.cls, signature):
-                one.find_hint()
-                call_signature = one.predicted(signature)
-            elif call_signature.hinted:
-                one.find_hint()
-            elif one.others:
-                one.call_cost = _call_cost(CallCost, (0.0, one.others))
+            call_signature = one.known_call_signature()
             if call_signature is None and (structure := one.known_structure()) is not None:
                 call_signature, record, values = one.deferred(structure)
             elif call_signature is None:
-                call_signature, record, values = one.run_first(alone=where)
+                call_signature, record, values = one.run_first()
             else:
                 signature = call_signature.signature
                 call = call_signature.call._replace(silent=True) if state.here.replaying else call_signature.call
@@ -92,8 +71,8 @@ class FunctionRecorder:
                 record.pinned = call_signature.pinned
                 record.effects = call_signature.effects
                 record.kind = call_signature.kind if call is call_signature.call else 0
-                if run is not None:
-                    record.learn = PresumedSignature(one, run, record, call_signature)
+                if one.presumed is not None:
+                    record.learn = PresumedSignature(one, one.presumed, record, call_signature)
                 elif signature.expected is None:
                     record.learn = PendingObservation(one.where, signature)
                     record.learn.general, record.learn.numbers = one.general, one.numbers
@@ -111,7 +90,27 @@ class FunctionCallInProgress(CallArguments):
 
     __slots__ = ()
 
-    def find_hint(self) -> None:
+    def known_call_signature(self) -> CallSignature | None:
+        """Return what calls like this one have in common, and find what is known of its time; None if neither runs nor
+        its class tell what it returns."""
+        recorder = self.recorder
+        signature = recorder.observed.signatures.get(self.where)
+        if signature is None and self.numbers:
+            signature = self.presumed_signature()
+        if self.related > 1 and self.shared is None and may_change(self.written, signature) and self.reads_aliased():
+            return self.known_call_signature()
+        run = self.presumed
+        call_signature = recorder.call_signatures.get(self.where if run is None else run.where)
+        if call_signature is None or not call_signature.serves(self.cls, signature):
+            self._find_hint()
+            return self._predicted(signature)
+        if call_signature.hinted:
+            self._find_hint()
+        elif self.others:
+            self.call_cost = _call_cost(CallCost, (0.0, self.others))
+        return call_signature
+
+    def _find_hint(self) -> None:
         """Find what its class says of its time; what it says wrongly is an error before anything runs."""
         hinted = declares_cost(self.written)
         if hinted:
@@ -120,7 +119,7 @@ class FunctionCallInProgress(CallArguments):
             seconds = hinted_seconds(self.written, self.args, self.named) if hinted else 0.0
             self.call_cost = CallCost(seconds, self.others)
 
-    def predicted(self, signature: FunctionSignature | None) -> CallSignature | None:
+    def _predicted(self, signature: FunctionSignature | None) -> CallSignature | None:
         """Return what is known of such applications from now on, None if it has to run first."""
         recorder, written = self.recorder, self.written
         if any_on_device(self.inputs):
@@ -204,9 +203,8 @@ class FunctionCallInProgress(CallArguments):
         log.calls.add(record)
         return call_signature, record, [record.output(i) for i in range(1, len(call_signature.outputs))]
 
-    def run_first(self, alone: Any) -> tuple[CallSignature, NodeRecord, list[Any]]:
-        """Run up to and including the Function, wait, and return what its run showed with its outputs. `alone` is the
-        key without what is said of shared memory."""
+    def run_first(self) -> tuple[CallSignature, NodeRecord, list[Any]]:
+        """Run up to and including the Function, wait, and return what its run showed with its outputs."""
         recorder, cls = self.recorder, self.cls
         record = NodeRecord(recorder.log, self._call(), self.sources, (CONTEXT,), user_site())
         record.call_cost = self.call_cost
@@ -238,7 +236,7 @@ class FunctionCallInProgress(CallArguments):
         call_signature.pinned = True
         record.outputs = (context_of(signature, call_signature.bound or STAYS), *signature.outputs)
         if self.shared is not None and not may_change(self.written, signature):
-            recorder.observed.signatures[alone] = signature
+            recorder.observed.signatures[self.where[:-1]] = signature  # the key without what is said of shared memory
         elif self.shared is None and self.related > 1 and may_change(self.written, signature):
             check_aliased(self.written, self.args)
         return call_signature, record, values

@@ -94,8 +94,8 @@ class PendingObservation:
         self.learned: Any = None
         self.undefined: ObservedGradients | None = None
         self.presumes = False
-        """Whether it is of a call that was recorded before its run had shown its signature; see `PresumedSignature` and
-        `DeferredSignature`."""
+        """Whether it is an `UnconfirmedSignature`: of a call that was recorded before its run had shown what it
+        returns."""
 
     def returned(self, result: Any, node: RecordedFunction | None) -> None:
         """Take note of what the call returned, and of its node."""
@@ -108,10 +108,9 @@ def declared_signature(specs: SpecTable, cls: Any, args: tuple[Any, ...]) -> Fun
     """Return what the Function's `infer(*specs)` says: one output or a tuple of them, each as (shape, dtype), as
     (shape, dtype, differentiable), or, if it is no tensor, as the `FixedOutput` that it is. They are on the device of
     the arguments. None: only running tells."""
-    given = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
     devices = [a.device for a in args if isinstance(a, Tensor) and a.device is not CPU]
     device = str(devices[0] if devices else CPU)
-    said = cls.infer(*given)
+    said = cls.infer(*described(args))
     if said is None:
         return None
     entries: list[SpecEntry] = []
@@ -138,6 +137,11 @@ def declared_signature(specs: SpecTable, cls: Any, args: tuple[Any, ...]) -> Fun
     return FunctionSignature(
         None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count, fixed=fixed
     )
+
+
+def described(args: Sequence[Any]) -> list[Any]:
+    """Return the arguments of a call as `infer` and `cost` get them: specs in the place of tensors."""
+    return [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
 
 
 def _output_facts(entry: SpecEntry) -> tuple[Any, ...]:

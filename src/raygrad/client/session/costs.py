@@ -118,7 +118,8 @@ class SessionCosts:
 
     @property
     def latest(self) -> Costs:
-        """The cost model of the latest plan. Any thread may ask."""
+        """The cost model of the latest plan: `Planner.latest_costs`, since the planner goes by `measured`. Each
+        submission asks for it, and reads it here because a call of the planner would take longer."""
         return self._measured.latest
 
     def learn(self) -> MeasuredCosts:

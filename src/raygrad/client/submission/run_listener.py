@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from raygrad.workers.executors.base import Executor
 
     from ..functions.observations import Observations
-    from ..functions.presumed_signature import PresumedSignature
+    from ..functions.unconfirmed_signature import UnconfirmedSignature
     from ..recording.spec_table import SpecTable
     from ..session.costs import SessionCosts
     from .failures import Failures
@@ -122,7 +122,7 @@ class RunListener:
     def _confirm(self, record: NodeRecord, learned: FunctionObservation, run: Record) -> None:
         """Take in the run of a call whose signature was presumed (H3); the error of one that has failed is raised with
         that failure."""
-        presumed: PresumedSignature = record.learn
+        presumed: UnconfirmedSignature = record.learn
         failed = run.failure is not None
         if not presumed.confirm(record, signature_of_run(self._specs, learned), failed=failed) and not failed:
             assert presumed.wrong is not None
