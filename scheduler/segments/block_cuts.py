@@ -3,8 +3,8 @@
 `segmenter` and `execution_order` order the nodes; the cuts keep their order. A segment starts when all of its inputs
 are there and hands on its outputs when it ends, so that a block is cut
 
-- before a node that reads something of another worker, made by this run or another, which nothing before it waits for,
-  if heavy work precedes it: whenever that value comes, since predictions are wrong;
+- before a node that reads something of another worker or of an earlier run, which nothing before it waits for, if heavy
+  work precedes it: whenever that value comes, since predictions are wrong, and that run may not have ended;
 - before a node that is predicted to wait for longer than a call costs;
 - after nodes that other workers wait for, if heavy work follows, and heavy work of these workers depends on them;
 - between independent work where the segment would hold more than other workers have left, so that it can be given to
@@ -21,6 +21,10 @@ from ..model.priced_graph import NodeEdges, PricedGraph
 
 HEAVY_CALLS: Final = 4.0
 """Work is heavy if it takes more than this many calls: then a call more for it does not matter."""
+ALONE_SECONDS: Final = 0.010
+"""Work of this many seconds does not wait for a value that an earlier run makes on the same worker."""
+HERE: Final = ((-1, -1),)
+"""What a node waits for that reads a value of an earlier run on its own worker, and nothing of other workers."""
 LEAVE_CALLS: Final = 2.0
 """Work after a node that other workers wait for, in calls, for which they are not made to wait."""
 MOVABLE_SECONDS: Final = 0.010
@@ -129,6 +133,7 @@ class _BlockCutter:
         self.residency = residency
         self.costs = costs
         self.heavy = HEAVY_CALLS * costs.call_seconds
+        self.alone = max(self.heavy, ALONE_SECONDS)
         count, workers = len(priced.seconds), max([block.worker for block in blocks], default=0) + 1
         self.pieces: list[Block] = []
         self.starts: list[float] = []  # per piece, in the order in which they were cut
@@ -164,7 +169,7 @@ class _BlockCutter:
             arrival, late, chain = self._inputs(index, worker)
             if position > begin and (
                 position in ends
-                or (late and work > heavy)
+                or (late and work > (self.alone if late == HERE else heavy))
                 or (arrival - start > call and work > call)
                 or (
                     work > heavy
@@ -197,7 +202,9 @@ class _BlockCutter:
             source = maker[value]
             if source < 0:
                 came = 0.0 if self.residency[value] in (-1, worker) else transfer[value]
-                if came and -1 - value not in self.waited[worker]:  # another run may have to make it yet
+                if self.residency[value] == worker:
+                    late = late or HERE
+                elif came and -1 - value not in self.waited[worker]:
                     late = (*late, (-1 - value, 0))
             elif (other := node_worker[source]) != worker:
                 came = ended[source] + transfer[value]

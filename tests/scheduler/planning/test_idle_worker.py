@@ -115,6 +115,17 @@ def test_the_least_recently_made_moves_are_forgotten(builder: Any, monkeypatch: 
     assert [again[0] is moved[2], again[1] is moved[1], again[2] is moved[0]] == [True, True, False]
 
 
+@pytest.mark.parametrize(("long", "cuts"), [(0.05, [False, True]), (0.002, [True])])
+def test_long_work_does_not_wait_for_what_an_earlier_run_makes_on_its_worker(
+    builder: Any, long: float, cuts: list[bool]
+) -> None:
+    planned = Planner(Cluster.of(2), Costs(op_seconds=long)).plan(sample(builder), (0, 0), b"key")
+    assert only_worker(planned.plan) == 0
+    merged = [1 in segment.externals for segment in planned.plan.segments]
+    assert merged[-len(cuts) :] == cuts
+    assert not any(merged[:-1])
+
+
 def test_long_work_does_not_wait_for_an_external_that_another_run_may_have_to_make(builder: Any) -> None:
     planner, graph = plans(builder)
     planned = planner.plan(graph, (-1, 0), b"key")
