@@ -92,7 +92,7 @@ def place(
         constraints = find_constraints(priced, residency, cluster)
     if workers == 1 or not count:
         only = (0,) * count
-        made = segment_graph(priced, None, only, residency, costs)
+        made = segment_graph(priced, None, only, [-1] * len(residency), costs)  # what there is was made before
         return Placement(only, made.blocks, made.seconds)
     alone: Placement | None = None
     work = sum(priced.seconds)

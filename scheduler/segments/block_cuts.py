@@ -21,7 +21,7 @@ from ..model.priced_graph import NodeEdges, PricedGraph
 
 HEAVY_CALLS: Final = 4.0
 """Work is heavy if it takes more than this many calls: then a call more for it does not matter."""
-ALONE_SECONDS: Final = 0.010
+UNDELAYED_SECONDS: Final = 0.010
 """Work of this many seconds does not wait for a value that an earlier run makes on the same worker."""
 HERE: Final = ((-1, -1),)
 """What a node waits for that reads a value of an earlier run on its own worker, and nothing of other workers."""
@@ -133,7 +133,7 @@ class _BlockCutter:
         self.residency = residency
         self.costs = costs
         self.heavy = HEAVY_CALLS * costs.call_seconds
-        self.alone = max(self.heavy, ALONE_SECONDS)
+        self.undelayed = max(self.heavy, UNDELAYED_SECONDS)
         count, workers = len(priced.seconds), max([block.worker for block in blocks], default=0) + 1
         self.pieces: list[Block] = []
         self.starts: list[float] = []  # per piece, in the order in which they were cut
@@ -169,7 +169,7 @@ class _BlockCutter:
             arrival, late, chain = self._inputs(index, worker)
             if position > begin and (
                 position in ends
-                or (late and work > (self.alone if late == HERE else heavy))
+                or (late and work > (self.undelayed if late == HERE else heavy))
                 or (arrival - start > call and work > call)
                 or (
                     work > heavy

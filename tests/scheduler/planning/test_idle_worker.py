@@ -126,6 +126,11 @@ def test_long_work_does_not_wait_for_what_an_earlier_run_makes_on_its_worker(
     assert not any(merged[:-1])
 
 
+def test_one_worker_alone_has_nothing_to_wait_for(builder: Any) -> None:
+    planned = Planner(Cluster.of(1), COSTS).plan(sample(builder), (0, 0), b"key")
+    assert [segment.nodes for segment in planned.plan.segments] == [(0, 1, 2)]
+
+
 def test_long_work_does_not_wait_for_an_external_that_another_run_may_have_to_make(builder: Any) -> None:
     planner, graph = plans(builder)
     planned = planner.plan(graph, (-1, 0), b"key")
