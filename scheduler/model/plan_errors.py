@@ -15,8 +15,11 @@ def describe_node(index: int, node: Node) -> str:
     return f"node {index} ({'.'.join((*transforms_of(node), node.fn))})"
 
 
-def plan_error(*parts: str | tuple[int, Node], workers: tuple[int, ...] = ()) -> PlanError:
-    """Return a `PlanError` whose message is made of texts and nodes; `workers` are those with too little memory."""
+def plan_error(
+    *parts: str | tuple[int, Node], workers: tuple[int, ...] = (), needs: tuple[tuple[int, str, int], ...] = ()
+) -> PlanError:
+    """Return a `PlanError` whose message is made of texts and nodes; `workers` are those with too little memory,
+    `needs` the limits that would do."""
     named = [part if isinstance(part, str) else (part[0], describe_node(*part)) for part in parts]
     message = "".join([part if isinstance(part, str) else part[1] for part in named])
-    return PlanError(message, tuple([part for part in named if not isinstance(part, str)]), workers)
+    return PlanError(message, tuple([part for part in named if not isinstance(part, str)]), workers, needs)

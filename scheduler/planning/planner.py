@@ -19,15 +19,12 @@ from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Program
 
-from ..memory.execution_order import NodeOrder, chain_segments, order_nodes
+from ..memory.execution_order import chain_segments, order_nodes
 from ..memory.headroom import segment_headroom
-from ..memory.memory_feasibility import workers_with_more_memory
 from ..model.costs import Costs
 from ..model.measured_costs import MeasuredCosts
 from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph, node_edges, unmeasured_functions
-from ..placing.constraints import Constraints, find_constraints
-from ..placing.place import place
 from ..segments.lowering import LazyPrograms, lower
 from ..segments.segmenter import segment_graph
 from ..segments.timetable import predict_seconds, segment_loads
@@ -35,6 +32,7 @@ from ..segments.transfers import plan_transfers
 from .clustered_planner import CLUSTERED_FROM, ClusteredPlan, ClusteredPlanner, make_clustered_plan
 from .idle_worker import MIN_WAIT, WorkerChange, consider_move, only_worker
 from .loop_residency import LoopCarried, count_misplaced, next_residency, place_for_loop
+from .memory_placement import place_and_order
 from .plan_refinement import MIN_GAIN, is_due, refine, repredict, was_guess
 
 PLANS_KEPT = 64
@@ -330,7 +328,7 @@ def make_plan(
     priced = PricedGraph(graph, costs)
     made_for: tuple[object, ...] = (key, residency, cluster, costs, seed)
     if node_worker is None:
-        arranged = _place_and_order(priced, residency, costs, cluster, seed)
+        arranged = place_and_order(priced, residency, costs, cluster, seed)
     else:
         made_for = (*made_for, node_worker)
         cut = segment_graph(priced, node_edges(priced), node_worker, residency, costs)
@@ -353,29 +351,6 @@ def make_plan(
         limits=tuple([(space.device, tuple([-1 if n is None else n for n in space.limits])) for space in spaces]),
     )
     return Planned(plan, lower(priced.graph, plan), priced.graph)
-
-
-def _place_and_order(
-    priced: PricedGraph, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int
-) -> NodeOrder:
-    """Place and order a graph; if a worker's memory is too small, place it again on workers with more memory.
-
-    Raises PlanError, that of the first placement, if none fits.
-    """
-    constraints: Constraints | None = None
-    small: frozenset[int] = frozenset()
-    first: PlanError | None = None
-    while True:
-        placement = place(priced, residency, costs, cluster, seed, constraints)
-        try:
-            return order_nodes(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
-        except PlanError as refusal:
-            first = refusal if first is None else first
-            before, small = small, small.union(refusal.workers)
-        others = workers_with_more_memory(cluster, small) if small > before else frozenset[int]()
-        if not others:
-            raise first
-        constraints = find_constraints(priced, residency, cluster).confined(others)
 
 
 def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:

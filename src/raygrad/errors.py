@@ -113,12 +113,24 @@ class PlanError(SchedulerError, ValueError):
     Attributes:
         nodes: of the graph, those that the message names, each as (index, what it is called there).
         workers: the indices of those whose memory is too small for what is to run there, if that is why.
+        needs: (worker, "memory" or "gpu_memory", bytes) of each limit that is too low, with one that would do.
     """
 
-    def __init__(self, message: str, nodes: tuple[tuple[int, str], ...] = (), workers: tuple[int, ...] = ()) -> None:
-        super().__init__(message, nodes, workers)
+    def __init__(
+        self,
+        message: str,
+        nodes: tuple[tuple[int, str], ...] = (),
+        workers: tuple[int, ...] = (),
+        needs: tuple[tuple[int, str, int], ...] = (),
+    ) -> None:
+        super().__init__(message, nodes, workers, needs)
         self.nodes = nodes
         self.workers = workers
+        self.needs = needs
+
+    def with_more(self, text: str) -> PlanError:
+        """Return the same error with more at the end of its message."""
+        return PlanError(str(self) + text, self.nodes, self.workers, self.needs)
 
     def call_nodes(self, name_of: Callable[[int], str]) -> None:
         """Call the nodes of the graph something else in the message: what the user calls them."""
@@ -126,7 +138,7 @@ class PlanError(SchedulerError, ValueError):
         named = tuple([(index, name_of(index)) for index, _ in self.nodes])
         for (_, before), (_, now) in zip(self.nodes, named, strict=True):
             message = message.replace(before, now)
-        self.args = (message, named, self.workers)
+        self.args = (message, named, self.workers, self.needs)
         self.nodes = named
 
 

@@ -250,12 +250,16 @@ def test_what_a_name_may_mean_counts_where_that_is_not_sure() -> None:
 
         backward(kept)
 
+    def attribute_of_attribute(kept: Any) -> Any:
+        pace: Any = SOLVER.pace
+        pace.backward(kept)
+
     space: dict[str, Any] = {"rg": rg, "backward": rg.autograd.backward, "Solver": Solver, "leaf": rg.zeros(())}
     texts = ["rg.autograd.backward(y)", "backward(y)", "missing.backward(y)", "y.backward()", "Solver(1.0).backward(y)"]
     for text in [*texts, "leaf.backward()", "[one.backward() for one in y]"]:
         exec(f"def step(y):\n    {text}", space)
         assert gradient_effects(space["step"]) & ADDS, text
-    for code in (shadowed, imported, lambda kept: REENTERING.backward(kept), lambda kept: SOLVER.pace.backward(kept)):
+    for code in (shadowed, imported, lambda kept: REENTERING.backward(kept), attribute_of_attribute):
         assert gradient_effects(code) & ADDS
 
 
