@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, cast
 
 from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
@@ -56,6 +57,7 @@ from raygrad.scheduler.machine.state import NEVER
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import InStore, OnWorker
 from raygrad.scheduler.model.progress import PlanRevision
+from raygrad.scheduler.planning.idle_worker import only_worker
 from raygrad.scheduler.planning.planner import Planned, Planner
 
 from ..values.packed_values import POISON
@@ -77,6 +79,9 @@ from .base import (
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, work_of
 from .read_ahead import ReadAhead
 from .run_state import Listener, LostWorker, RunState
+
+RUNS_WEIGHED: Final = 256
+"""The most runs of which it is looked up what is left to do, when another one is submitted."""
 
 WAIT_SLICE: Final = 0.25
 """Seconds between checks whether a wait is over: another thread may have ended it, or its deadline passed."""
@@ -139,8 +144,8 @@ class Driver:
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            if self.executor.remote and any([not run.finished for run in self._runs.values()]):
-                busy, pending = self._busy(), self._pending(externals)
+            if self.executor.remote and only_worker(planned.plan) >= 0 and any(busy := self._busy()):
+                pending = self._pending(externals)
                 planned = self.planner.plan_beside(planned, submission.graph, residency, submission.key, busy, pending)
             expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
             self._runs[submission.run] = RunState(planned, externals, expected)
@@ -152,9 +157,10 @@ class Driver:
             return planned
 
     def _busy(self) -> list[float]:
-        """Return, per worker, the predicted seconds of segments that have not ended; infinite for lost ones."""
+        """Return, per worker, the predicted seconds of segments of the latest runs that have not ended; infinite for
+        lost ones."""
         busy = [float("inf") if worker in self._lost else 0.0 for worker in range(len(self._worker_index))]
-        for run in self._runs.values():
+        for run in islice(reversed(self._runs.values()), RUNS_WEIGHED):
             if not run.finished:
                 for index, segment in enumerate(run.planned.plan.segments):
                     if index not in run.returned:
