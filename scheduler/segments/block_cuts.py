@@ -23,8 +23,6 @@ HEAVY_CALLS: Final = 4.0
 """Work is heavy if it takes more than this many calls: then a call more for it does not matter."""
 UNDELAYED_SECONDS: Final = 0.010
 """Work of this many seconds does not wait for a value that an earlier run makes on the same worker."""
-HERE: Final = ((-1, -1),)
-"""What a node waits for that reads a value of an earlier run on its own worker, and nothing of other workers."""
 LEAVE_CALLS: Final = 2.0
 """Work after a node that other workers wait for, in calls, for which they are not made to wait."""
 MOVABLE_SECONDS: Final = 0.010
@@ -110,7 +108,7 @@ class HeldWork:
     def limits(self, worker: int) -> tuple[float, float]:
         """Return the work that a worker's next segment holds if it ends between independent nodes, and at most."""
         others = len(self.load) - 1
-        if not others:
+        if self._whole == self.load[worker]:  # one worker is best
             return float("inf"), float("inf")
         left = max((self._whole - self.load[worker]) / others - self.done[worker], 0.0)
         return max(self._movable, min(left, max(LEFT_SHARE * left, self._worth))), self._movable + left
@@ -142,7 +140,7 @@ class _BlockCutter:
         self.ended = [0.0] * count  # per node, the end of its piece
         self.free = [0.0] * workers  # per worker, the end of its last piece
         self.waited: list[dict[int, int]] = [{} for _ in range(workers)]
-        """Per worker, the last piece of each other worker that it has waited for; by -1 - value, externals there."""
+        """Per worker, the last piece of each other worker that it has waited for; by -1 - value, values of earlier runs."""
         load = [0.0] * workers
         for worker, nodes in blocks:
             load[worker] += sum([priced.seconds[index] for index in nodes])
@@ -166,10 +164,10 @@ class _BlockCutter:
         share, most = self.held.limits(worker)
         for position, index in enumerate(nodes):
             took = seconds[index]
-            arrival, late, chain = self._inputs(index, worker)
+            arrival, late, far, chain = self._inputs(index, worker)
             if position > begin and (
                 position in ends
-                or (late and work > (self.undelayed if late == HERE else heavy))
+                or (late and work > (heavy if far else self.undelayed))
                 or (arrival - start > call and work > call)
                 or (
                     work > heavy
@@ -188,35 +186,37 @@ class _BlockCutter:
             chains[index] = chain + took
         self._close(worker, nodes[begin:], start, work)
 
-    def _inputs(self, index: int, worker: int) -> tuple[float, Sequence[tuple[int, int]], float]:
+    def _inputs(self, index: int, worker: int) -> tuple[float, Sequence[tuple[int, int]], bool, float]:
         """Return of what a node reads: when the last of it is predicted to be on the worker; (worker, piece) of what
-        other workers make and no earlier piece has waited for; the work of the longest chain of nodes in the open piece
-        that it depends on."""
+        other workers make, and (-1 - value, 0) of what earlier runs do, and no earlier node has waited for; whether
+        some of that is on other workers; the work of the longest chain of nodes in the open piece that it depends
+        on."""
         node_worker, maker, transfer = self.node_worker, self.priced.maker, self.priced.transfer
         ended, piece = self.ended, self.piece
         arrival = chain = 0.0
         late: Sequence[tuple[int, int]] = ()
+        far = False
         for value in self.priced.graph.nodes[index].inputs:
             if value < 0:
                 continue
             source = maker[value]
             if source < 0:
                 came = 0.0 if self.residency[value] in (-1, worker) else transfer[value]
-                if self.residency[value] == worker:
-                    late = late or HERE
-                elif came and -1 - value not in self.waited[worker]:
+                if self.residency[value] >= 0 and -1 - value not in self.waited[worker]:
                     late = (*late, (-1 - value, 0))
+                    far = far or self.residency[value] != worker
             elif (other := node_worker[source]) != worker:
                 came = ended[source] + transfer[value]
                 if piece[source] > self.waited[worker].get(other, -1):
                     late = (*late, (other, piece[source]))
+                    far = True
             else:
                 came = ended[source]
                 if piece[source] < 0 and self.chain[source] > chain:
                     chain = self.chain[source]
             if came > arrival:
                 arrival = came
-        return arrival, late, chain
+        return arrival, late, far, chain
 
     def _in_order_of_starts(self) -> list[Block]:
         """Return the pieces as they are predicted to start: the client sends them one after the other, and no worker is

@@ -16,7 +16,7 @@ from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
 from raygrad.scheduler.placing.constraints import Constraints, find_constraints
 from raygrad.scheduler.placing.place import Placement
-from raygrad.scheduler.planning import planner, rest_planner
+from raygrad.scheduler.planning import memory_placement, rest_planner
 from raygrad.scheduler.segments.segmenter import segment_graph
 
 SIDE = 4
@@ -132,7 +132,7 @@ def test_nodes_that_are_scattered_by_chance_give_the_same_bits(
 ) -> None:
     expected = gradients(steps, 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "place", placed_by_chance)
+        patch.setattr(memory_placement, "place", placed_by_chance)
         with rg.Session(workers=workers, strict=True, seed=seed) as session:
             session._driver.planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
             got = gradients(steps, workers)
@@ -150,7 +150,7 @@ def test_plans_that_are_revised_again_and_again_give_the_same_bits(
     expected = gradients(steps, 0)
     schedule = rest_planner._Rest.schedule
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "place", placed_by_chance)
+        patch.setattr(memory_placement, "place", placed_by_chance)
         patch.setattr(revision, "MIN_SECONDS", 1e-9)
         patch.setattr(revision, "MIN_SHARE", 0.0)
         patch.setattr(rest_planner, "MIN_TASK_SECONDS", 1e-7)

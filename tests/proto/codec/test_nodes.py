@@ -89,7 +89,7 @@ KINDS = {kind.__name__: kind for kind in get_args(Node)}
         ("FunctionVjp", 10, 5, "mark of what is reported of node 1"),
         ("FunctionVjp", 11, (((0,),),), "places of leaves of node 1"),
         ("FunctionVjp", 11, (((0, -1),),), "places of leaves of node 1"),
-        ("FunctionVjp", 12, 3, "fate of leaves of node 1"),
+        ("FunctionVjp", 12, 4, "fate of leaves of node 1"),
         ("FunctionVjp", 13, (1,), "casting state of node 1"),
         ("HookCall", -1, None, "are neither 4 nor 6 fields"),
         ("HookCall", 0, "side", "kind of hook of node 1"),

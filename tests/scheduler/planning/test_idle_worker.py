@@ -126,6 +126,15 @@ def test_long_work_does_not_wait_for_what_an_earlier_run_makes_on_its_worker(
     assert not any(merged[:-1])
 
 
+def test_a_value_of_an_earlier_run_is_waited_for_once(builder: Any) -> None:
+    build = builder(externals=2)
+    value = build.op("sin", 0)
+    for _ in range(6):
+        value = build.sum(1, build.op("sin", value))
+    planned = Planner(Cluster.of(2), COSTS).plan(build.graph(), (0, 0), b"key")
+    assert [segment.nodes for segment in planned.plan.segments] == [(0, 1), tuple(range(2, 13))]
+
+
 def test_one_worker_alone_has_nothing_to_wait_for(builder: Any) -> None:
     planned = Planner(Cluster.of(1), COSTS).plan(sample(builder), (0, 0), b"key")
     assert [segment.nodes for segment in planned.plan.segments] == [(0, 1, 2)]
@@ -135,5 +144,5 @@ def test_long_work_does_not_wait_for_an_external_that_another_run_may_have_to_ma
     planner, graph = plans(builder)
     planned = planner.plan(graph, (-1, 0), b"key")
     moved = planner.plan_beside(planned, graph, (-1, 0), b"key", [9.0, 0.0], frozenset({1}))
-    assert moved.plan.segments[-1].nodes == (2,)
-    assert [1 in segment.externals for segment in moved.plan.segments] == [False, False, True]
+    assert [segment.nodes for segment in moved.plan.segments] == [(0, 1), (2,)]
+    assert [segment.externals for segment in moved.plan.segments] == [(0,), (1,)]
