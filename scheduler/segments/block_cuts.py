@@ -140,7 +140,7 @@ class _BlockCutter:
         self.ended = [0.0] * count  # per node, the end of its piece
         self.free = [0.0] * workers  # per worker, the end of its last piece
         self.waited: list[dict[int, int]] = [{} for _ in range(workers)]
-        """Per worker, the last piece of each other worker that it has waited for; by -1 - value, values of earlier runs."""
+        """Per worker, the last piece of each other worker that it waited for; by -1 - value, values of earlier runs."""
         load = [0.0] * workers
         for worker, nodes in blocks:
             load[worker] += sum([priced.seconds[index] for index in nodes])
