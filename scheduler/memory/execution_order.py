@@ -289,14 +289,12 @@ def _memory_error(
 ) -> PlanError:
     """Return the error that names a sufficient limit, per memory space and worker whose limit is too low."""
     parts: list[str | tuple[int, Node]] = []
-    small: set[int] = set()
     needs: dict[tuple[int, str], int] = {}
     for (space, use), needed in zip(uses, enough, strict=True):
         for worker, (spec, limit, peak) in enumerate(zip(cluster.workers, space.limits, needed, strict=True)):
             if limit is not None and peak > limit:
-                small.add(worker)
-                memory = space.named(0).partition("=")[0]
-                needs[worker, memory] = max(needs.get((worker, memory), 0), peak)
+                memory = worker, space.argument
+                needs[memory] = max(needs.get(memory, 0), peak)
                 given_limit, need = space.named(limit), space.named(peak)
                 parts.append(f"{'; ' if parts else ''}{spec.name} has {given_limit} and needs {need}")
                 mine = [index for index in order if node_worker[index] == worker]
@@ -308,7 +306,7 @@ def _memory_error(
         *parts,
         " in the least demanding order found (bytes alive at once). Give it that much, or place some of its nodes on "
         "other workers; these figures are for what was submitted together, and what comes later may need more",
-        workers=tuple(sorted(small)),
+        workers=tuple(sorted({worker for worker, _ in needs})),
         needs=tuple([(worker, memory, size) for (worker, memory), size in needs.items()]),
     )
 

@@ -54,9 +54,14 @@ class MemorySpace(NamedTuple):
             return (1, -here) if self.device == HOST else (0, here)
         return WHOLE if ((spec.device or HOST) if isinstance(spec, ArraySpec) else HOST) == self.device else NOTHING
 
+    @property
+    def argument(self) -> str:
+        """The session's argument that limits it."""
+        return "memory" if self.device == HOST else "gpu_memory"
+
     def named(self, size: int) -> str:
         """Return an amount as text in the form of a session's argument: `memory=1000`."""
-        return f"{'memory' if self.device == HOST else 'gpu_memory'}={size}"
+        return f"{self.argument}={size}"
 
 
 def limited_spaces(specs: Sequence[Spec], cluster: Cluster) -> list[MemorySpace]:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import Graph
@@ -34,6 +34,8 @@ from .idle_worker import MIN_WAIT, WorkerChange, consider_move, only_worker
 from .loop_residency import LoopCarried, count_misplaced, next_residency, place_for_loop
 from .memory_placement import place_and_order
 from .plan_refinement import MIN_GAIN, is_due, refine, repredict, was_guess
+
+T = TypeVar("T")
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -161,9 +163,7 @@ class Planner:
         if self._measured is not None:
             first = self._measured.first_run(planned.plan)
             planned = planned._replace(plan=replace(planned.plan, predicted_seconds=first))
-        self._plans[full_key] = _CachedPlan(planned, costs, guess=self._measured is not None)
-        if len(self._plans) > PLANS_KEPT:
-            self._plans.popitem(last=False)
+        _keep(self._plans, full_key, _CachedPlan(planned, costs, guess=self._measured is not None))
         return planned
 
     def plan_beside(
@@ -188,9 +188,8 @@ class Planner:
         full_key = (key, residency, self._cluster_epoch, self._costs.epoch, idle, pending)
         known = self._moved.get(full_key)
         if known is None:
-            known = self._moved[full_key] = self._move(graph, residency, key, idle, pending)
-            if len(self._moved) > PLANS_KEPT:
-                self._moved.popitem(last=False)
+            known = self._move(graph, residency, key, idle, pending)
+            _keep(self._moved, full_key, known)
         move, moved = known
         return planned if moved is None or busy[here] - busy[idle] < move.transfer + MIN_WAIT else moved
 
@@ -286,11 +285,8 @@ class Planner:
         kept.planned = make_plan(graph, residency, costs, cluster, seed, key, node_worker)
         kept.changes += 1
         self.changes += 1
-        self._plans[(key, homes, self._cluster_epoch, self._costs.epoch)] = _CachedPlan(
-            then, costs, changes=kept.changes
-        )
-        if len(self._plans) > PLANS_KEPT:
-            self._plans.popitem(last=False)
+        full_key = (key, homes, self._cluster_epoch, self._costs.epoch)
+        _keep(self._plans, full_key, _CachedPlan(then, costs, changes=kept.changes))
 
     def _afresh(
         self, graph: Graph, residency: tuple[int, ...], costs: Costs, key: bytes
@@ -300,6 +296,13 @@ class Planner:
             large = make_clustered_plan(graph, residency, costs, self._cluster, self._seed, key)
             return Planned(large.plan, LazyPrograms(graph, large.plan), graph), large
         return make_plan(graph, residency, costs, self._cluster, self._seed, key), None
+
+
+def _keep(plans: OrderedDict[tuple[object, ...], T], key: tuple[object, ...], plan: T) -> None:
+    """Enter a plan in a cache, and forget the first one of a full cache."""
+    plans[key] = plan
+    if len(plans) > PLANS_KEPT:
+        plans.popitem(last=False)
 
 
 def _is_large(graph: Graph) -> bool:
