@@ -163,7 +163,7 @@ class Driver:
         for run in islice(reversed(self._runs.values()), RUNS_WEIGHED):
             if not run.finished:
                 for index, segment in enumerate(run.planned.plan.segments):
-                    if index not in run.returned:
+                    if index not in run.done:
                         busy[segment.worker] += segment.predicted_seconds
         return busy
 
@@ -175,7 +175,7 @@ class Driver:
                 for index, one in enumerate(externals)
                 if isinstance(one, LocatedExternal)
                 and one.run in self._runs
-                and one.place.segment not in self._runs[one.run].returned
+                and one.place.segment not in self._runs[one.run].done
             ]
         )
 
@@ -286,7 +286,7 @@ class Driver:
                     found.append(False)
                 else:
                     place = known.places[value]
-                    if place.segment in known.returned or value in known.lost:
+                    if place.segment in known.done or value in known.lost:
                         stays = isinstance(place, OnWorker) and value not in known.lost
                         found.append(stays and value not in known.results)
             return bool(found)
@@ -372,7 +372,8 @@ class Driver:
         run = self._runs.get(record.run)
         opened: tuple[int, ...] = ()
         if run is not None:
-            run.returned.add(record.segment)
+            if record.status == "done":
+                run.done.add(record.segment)
             base = run.planned.programs[record.segment].open_base
             if base >= 0:
                 opened = tuple([value for value, _ in record.sizes if value >= base])
@@ -602,7 +603,7 @@ class Driver:
         if value in run.results:
             return None, run.results[value]
         place = run.places[value]
-        if place.segment not in run.returned:
+        if place.segment not in run.done:
             return None
         if isinstance(place, InStore):
             return ObjectId(number, place.segment, place.export), place.position

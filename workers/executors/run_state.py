@@ -48,8 +48,8 @@ class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "expected", "externals", "failure", "finished", "keys", "lost", "pins", "places", "planned", "read",
-        "requested", "results", "returned", "sent", "unreadable",
+        "done", "expected", "externals", "failure", "finished", "keys", "lost", "pins", "places", "planned", "read",
+        "requested", "results", "sent", "unreadable",
     )  # fmt: skip
 
     def __init__(
@@ -73,8 +73,9 @@ class RunState:
         self.results: dict[int, Any] = {}
         """Kept values that were inlined in records."""
         self.requested: set[int] = set()
-        self.returned: set[int] = set()
-        """Segments whose record has arrived."""
+        self.done: set[int] = set()
+        """Segments whose record has arrived and that made their values. One that was skipped waits for the record of
+        the failure for which it was, which may come later and fails the run."""
         self.sent: dict[int, tuple[float, float]] = {}
         """Per running segment, when its call was sent, and the CPU seconds of sending it."""
         self.lost: dict[int, int] = {}

@@ -188,6 +188,7 @@ def test_a_context_of_an_earlier_run_is_found_where_the_graph_has_it(session: rg
     graphs = GraphCache()
     step = trained(Cube, 2.0)
     learned = [step() for _ in range(2)]
+    session._waiter.wait_for_everything()
     for run in range(10, 13):
         x = vector(1, 2)
         y = Cube.apply(x, 2.0)

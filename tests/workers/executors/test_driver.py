@@ -14,7 +14,7 @@ from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Record
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpack_exception
-from raygrad.workers.executors.base import Report, WorkerGone
+from raygrad.workers.executors.base import Report, SegmentReturned, WorkerGone
 from raygrad.workers.executors.calls import KeptExternal, SuppliedExternal
 from raygrad.workers.executors.inprocess import InProcessExecutor
 from raygrad.workers.executors.read_ahead import GRAPHS_KEPT, ReadAhead
@@ -289,6 +289,35 @@ def test_an_abandoned_run_is_not_run(open_session: Callable[..., Any], graphs: A
     session.wait(first)
     session.wait(second)
     assert session.log.failures == {second: (None, "abandoned")}
+
+
+class FailuresLast(InProcessExecutor):
+    """Reports what has failed only when there is nothing else to report, as an answer on another connection may."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.failures: list[Report] = []
+
+    def poll(self, timeout: float) -> list[Report]:
+        arrived = super().poll(timeout)
+        failed = [one for one in arrived if isinstance(one, SegmentReturned) and one.record.status == "failed"]
+        self.failures += failed
+        others = [one for one in arrived if one not in failed]
+        if not arrived:
+            others, self.failures = self.failures, []
+        return others
+
+
+def test_a_value_that_was_skipped_is_not_looked_for_before_the_failure_is_known(
+    open_session: Callable[..., Any], graphs: Any
+):
+    session = open_session(FailuresLast(2))
+    g = graphs(shape=BIG)
+    made = g.mul(g.call(session.learn(Broken), 0, pin=0), 0, pin=1)
+    g.keep(made)
+    run = session.submit(g.graph(), np.ones(BIG))
+    assert session.driver.read(run, made) is POISON
+    assert [one[:2] for one in session.log.told if one[0] == "failed"] == [("failed", run)]
 
 
 class Mortal(InProcessExecutor):

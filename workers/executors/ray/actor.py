@@ -200,15 +200,19 @@ class WorkerActor:
 
         self._sequenced(forgotten)
 
-    def unpin(self, values: Sequence[Pinned]) -> None:
-        """Release pinned values."""
-        self._sequenced(lambda: self._host.unpin(values))
+    def unpin(self, number: int, after: tuple[int, ...], values: Sequence[Pinned]) -> None:
+        """Release pinned values: message `number`, which comes after those named."""
+        self._sequenced(lambda: self._host.unpin(values), number, after)
 
     def _sequenced(
-        self, function: Callable[[], T], number: int = UNSEQUENCED, rank: tuple[int, float] = FIRST_RANK
+        self,
+        function: Callable[[], T],
+        number: int = UNSEQUENCED,
+        after: tuple[int, ...] = (),
+        rank: tuple[int, float] = FIRST_RANK,
     ) -> T:
         """Call a function on the worker's thread, in the order of the sequencer."""
-        self._sequencer.acquire(number, rank=rank)
+        self._sequencer.acquire(number, after, rank)
         return self._call(function, number)
 
     def _call(self, function: Callable[[], T], number: int) -> T:

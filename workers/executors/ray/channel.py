@@ -107,6 +107,8 @@ class Channel:
         """By number of a message that is not answered, whether it has calls."""
         self._loads: set[int] = set()
         """The numbers of unanswered messages that load programs."""
+        self._unpin = -1
+        """The number of the last message that unpins values, which comes after those before it; -1 for none."""
         self._calls = 0
         """The number of unanswered messages with calls."""
         self._seconds: dict[bytes, float] = {}
@@ -139,6 +141,8 @@ class Channel:
         for number in self._loads:  # of earlier ones, too: code that two programs name goes with the first of them
             if number <= load:
                 batch.after.add(number)
+        if self._unpin >= 0:
+            batch.after.add(self._unpin)
         self.in_flight[SegmentId(work.call.run, work.call.segment)] = batch.sent
         if alone or self._calls <= MESSAGES_AHEAD:
             return self._send(batch, references, exports)
@@ -186,9 +190,11 @@ class Channel:
         return about, reference
 
     def unpin(self, values: Sequence[Pinned]) -> None:
-        """Have the worker release pinned values."""
+        """Have the worker release pinned values, before it begins a call that is sent later."""
         self.flush()
-        self._method("unpin", 0).remote(tuple(values))
+        before = () if self._unpin < 0 else (self._unpin,)
+        self._unpin, self._numbers = self._numbers, self._numbers + 1
+        self._method("unpin", 0).remote(self._unpin, before, tuple(values))
 
     def abandon_message(self, number: int, works: Sequence[Work]) -> None:
         """Cancel a message at the worker: the values that its calls would have pinned are poison."""

@@ -182,7 +182,7 @@ def test_a_pinned_value_is_fetched_until_it_is_unpinned(actor: Any, graphs: Any)
     assert (ok, left) == (True, ())
     assert size >= 32
     assert unpack_values(packed)[0].tolist() == [1.0] * 4
-    actor.unpin((Pinned(1, out),))
+    actor.unpin(2, (), (Pinned(1, out),))
     assert actor.fetch(1, out, False) == ((False, 0, ()), POISON)
 
 

@@ -214,6 +214,15 @@ def test_whatever_else_goes_to_the_worker_goes_after_what_was_held_back(sending:
         assert sending.orders[-1] == (MESSAGES_AHEAD + 2, (MESSAGES_AHEAD + 1,), 1)
 
 
+def test_a_call_comes_after_what_was_unpinned_before_it(sending: Sending):
+    sending.channel.unpin([Pinned(1, 5)])
+    sending.channel.unpin([Pinned(1, 6)])
+    sending.run(0)
+    sending.run(1)
+    assert sending.actor.sent[:2] == [("unpin", 0, (), (Pinned(1, 5),)), ("unpin", 1, (0,), (Pinned(1, 6),))]
+    assert sending.orders == [(2, (1,), 1), (3, (1,), 1)]
+
+
 def test_a_message_that_never_comes_is_given_up_with_what_it_was_to_pin(sending: Sending):
     sending.run(4)
     number, works = sending.asked["run 0"]
