@@ -57,7 +57,6 @@ from raygrad.scheduler.machine.state import NEVER
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import InStore, OnWorker
 from raygrad.scheduler.model.progress import PlanRevision
-from raygrad.scheduler.planning.idle_worker import only_worker
 from raygrad.scheduler.planning.planner import Planned, Planner
 
 from ..values.packed_values import POISON
@@ -144,9 +143,10 @@ class Driver:
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            if self.executor.remote and only_worker(planned.plan) >= 0 and any(busy := self._busy()):
-                pending = self._pending(externals)
-                planned = self.planner.plan_beside(planned, submission.graph, residency, submission.key, busy, pending)
+            if self.executor.remote:
+                planned = self.planner.plan_beside(
+                    planned, submission.graph, residency, submission.key, self._busy, partial(self._pending, externals)
+                )
             expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
             self._runs[submission.run] = RunState(planned, externals, expected)
             sources = self._runs[submission.run].sources()
