@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .modes import state
+
 DType = np.dtype[Any]
 
 # PyTorch's names: below this line `float`, `int` and `bool` are dtypes, the builtins are `builtins.…`
@@ -48,13 +50,20 @@ class _Default:
     dtype: DType = float32
 
 
+OVERRIDES: list[None] = []
+"""One entry per block, on any thread, in which user code of a session runs: such a thread has a default dtype of its
+own (`Modes.default_dtype`), beside threads of the program. Others check only whether this is empty."""
+
+
 def get_default_dtype() -> DType:
     """Return the dtype of tensors made from Python floats."""
+    if OVERRIDES:
+        return state.here.default_dtype or _Default.dtype
     return _Default.dtype
 
 
 def set_default_dtype(dtype: Any) -> None:
-    """Set the dtype of tensors made from Python floats.
+    """Set the dtype of tensors made from Python floats; in user code of a session, until that code returns.
 
     Raises:
         TypeError: `dtype` is not a floating dtype.
@@ -64,7 +73,10 @@ def set_default_dtype(dtype: Any) -> None:
     wanted = as_dtype(dtype)
     if wanted.kind != "f":
         raise TypeError(f"the default dtype must be a floating dtype, got {wanted}")
-    _Default.dtype = wanted
+    if OVERRIDES and state.here.default_dtype is not None:
+        state.here.default_dtype = wanted
+    else:
+        _Default.dtype = wanted
 
 
 def as_dtype(dtype: Any) -> DType:
@@ -92,13 +104,13 @@ def of_number(value: Any) -> DType:
     if isinstance(value, builtins.int):
         return int64
     if isinstance(value, builtins.complex):
-        return COMPLEX_OF[_Default.dtype]
-    return _Default.dtype
+        return COMPLEX_OF[get_default_dtype()]
+    return get_default_dtype()
 
 
 def floating(dtype: DType) -> DType:
     """Return `dtype`, or the default dtype for integer and bool ones: what exp, sqrt and division compute in."""
-    return dtype if dtype.kind in "fc" else _Default.dtype
+    return dtype if dtype.kind in "fc" else get_default_dtype()
 
 
 # ---- questions about dtypes ------------------------------------------------------------------------------------------

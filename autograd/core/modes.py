@@ -58,12 +58,15 @@ class Modes:
         device: where factories make tensors, None for the host; no rare mode, since no op asks.
         casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
             are made before an op is called.
+        default_dtype: the default dtype of user code that a session runs on this thread, else None; see
+            `dtypes.OVERRIDES`.
     """
 
     __slots__ = (
         "anomaly",
         "batches",
         "casting",
+        "default_dtype",
         "device",
         "engine_threads",
         "evict",
@@ -101,6 +104,7 @@ class Modes:
         self.transforms: tuple[str, ...] = ()
         self.casting: Any = None
         self.device: Any = None
+        self.default_dtype: Any = None
         self.local = local
         self.evict = evict
         self.replaying: bool = False

@@ -209,6 +209,8 @@ def apply_with_tangents(
     with active_levels(()), device_guard(held) if needs_device_guard(held) else _HERE:
         node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
         assert node is not None
+        if here.anomaly is not None and node._edges:
+            remember_origin(node)
         if held is not None:
             node._input_places = tensor_devices(args)
         result = wrap_outputs(node, raw, given, args, cls._traits.setup is not None)
@@ -322,8 +324,6 @@ def _forward(
         sort_into_slots(node, args, raw)
         if traits.read_once:
             node.keep_slots(list(node._saved or ()))
-        if here.anomaly is not None:
-            remember_origin(node)
         if here.saving:
             pack_function(node, current_hooks())
     return node, raw, args

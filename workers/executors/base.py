@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from raygrad.errors import ExecutionError
+from raygrad.proto.ir.nodes import code_in
 from raygrad.proto.ir.program import Call, Failure, Pinned, Program, Record
 from raygrad.scheduler.model.plan import Cluster
 
@@ -143,6 +144,10 @@ class Executor(ABC):
     def code_of(self, program: Program) -> dict[str, Shipment]:
         """Return the cached user code that a program names, by fingerprint."""
         names = dict.fromkeys(step.node.fn[1:] for step in program.steps if step.node.fn.startswith("@"))
+        for step in program.steps:
+            settings = getattr(step.node, "settings", ())
+            if settings:
+                names.update(dict.fromkeys([name[1:] for name in code_in(settings)]))
         known = ((name, self._code.get(name)) for name in names)
         return {name: shipment for name, shipment in known if shipment is not None}
 

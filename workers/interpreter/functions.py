@@ -47,6 +47,7 @@ from raygrad.proto.ir.signatures import (
 
 from ..code.nested_tensors import Embedding, nested_tensors_of, opened
 from ..code.shipping import pickle_value
+from ..code.warning_filters import Filters
 from ..memory.accounting import held_by_context
 from ..values.contexts import Context, attributes_of, bound_to
 from ..values.slots import Execute, Slots
@@ -75,6 +76,10 @@ class Host(Protocol):
 
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
+
+    def filters(self, number: int, packed: bytes) -> Filters | None:
+        """Return the filters of `warnings` that a setting names; None if those in force will do."""
+        ...
 
     @property
     def values(self) -> Values:

@@ -21,6 +21,7 @@ from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, P
 from ..code.op_registry_sync import use_registrations
 from ..code.shipping import Shipment, open_shipment, pickle_value
 from ..code.warning_capture import WarningCollector
+from ..code.warning_filters import Filters, numbered_filters, unpack_filters
 from ..interpreter.compiler import compile_steps
 from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
@@ -99,6 +100,13 @@ class WorkerHost:
         if not captured:
             self._opened[fn] = (shipment.registrations, opened)
         return opened
+
+    def filters(self, number: int, packed: bytes) -> Filters | None:
+        """Return the filters of `warnings` under which user code was recorded, by their number in the client's process
+        or, in another one, by what it packed; None if those in force will do."""
+        if self._warnings is None:
+            return numbered_filters(number)
+        return unpack_filters(packed) if packed else None
 
     def forget(self, keys: Sequence[bytes]) -> None:
         """Forget programs that no call will name any more. Any thread may call this."""

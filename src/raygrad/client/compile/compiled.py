@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Ty
 
 import numpy as np
 
-from raygrad.autograd.core import dtypes
 from raygrad.autograd.core.collector_pause import collector_paused
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.pytree import flatten
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import is_device_array
-from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 
@@ -88,6 +86,7 @@ class CompiledFunction(Generic[P, R]):
         self._inputs = recorder.inputs
         self._log = recorder.inputs.log
         self._observed = recorder.observed
+        self._settings = recorder.code.settings
         self._execution = execution
         self._fn = fn
         self._kinds: dict[Any, list[_Recording]] = {}
@@ -114,8 +113,8 @@ class CompiledFunction(Generic[P, R]):
             leaves, structure = flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             known = {id(tensor): self._inputs.leaf(tensor) for tensor in tensors}
-            modes = (here.grad, here.inference, here.saving, here.anomaly is not None, capture_modes())
-            key = (structure, log.pin, modes, dtypes.get_default_dtype(), tuple(_identities(leaves, known)))
+            modes = (here.grad, here.saving, self._settings.now())
+            key = (structure, log.pin, modes, tuple(_identities(leaves, known)))
             found = self._kinds.pop(key, None)
             if found is None:
                 found = []

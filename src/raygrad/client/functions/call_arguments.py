@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
-from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.storage.storage import has_views
 from raygrad.autograd.tensor.tensor import Tensor
@@ -36,7 +35,6 @@ class CallArguments:
         "args",
         "call_cost",
         "captured",
-        "casting",
         "cls",
         "embedded",
         "flags",
@@ -57,6 +55,7 @@ class CallArguments:
         "recording",
         "region",
         "related",
+        "settings",
         "shared",
         "shipped",
         "sources",
@@ -78,7 +77,7 @@ class CallArguments:
         self.cls = cls
         self.shipped = shipped = recorder.code.ship(cls)
         self.fn = "@" + shipped.fingerprint
-        self.casting = () if here.casting is None and here.device is None else capture_modes()
+        self.settings = recorder.code.settings.now()
         self.embedded: list[Constant] = []
         """Arguments that are objects with tensors in them."""
         self.objects: list[Any] = []
@@ -95,7 +94,7 @@ class CallArguments:
         """What identifies the non-tensor arguments, with the values of numbers; see `CallCost`."""
         self.shared: AliasedArguments | None = None
         """How arguments share memory, if that matters."""
-        self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
+        self.key: list[Any] = [shipped.fingerprint, recording, self.settings]
         """What applications that are alike have in common, collected."""
         self.numbers: Sequence[Any] = ()
         """The arguments that are numbers."""

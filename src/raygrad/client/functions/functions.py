@@ -166,7 +166,7 @@ class FunctionCallInProgress(CallArguments):
             keywords=tuple(self.named),
             shared=() if self.shared is None else self.shared.where,
             leaves=None if self.reachable is None else self.reachable.in_node,
-            casting=self.casting,
+            settings=self.settings,
         )
 
     def known_structure(self) -> FunctionSignature | None:

@@ -22,6 +22,7 @@ from raygrad.workers.executors.base import CODE_CACHE_SIZE
 from ..recording.record_inputs import InputRecorder
 from .call_costs import CallCosts
 from .observations import Observations
+from .recorded_settings import SettingsRecorder
 from .resource_requests import ResourceRequest, declares_request, requested_by
 
 LASTING_KEPT: Final = 256
@@ -39,8 +40,12 @@ class UserCode:
         call_costs: CallCosts,
         *,
         several_workers: bool = False,
+        remote: bool = False,
     ) -> None:
-        """`register` makes shipped code known to the executor; with `several_workers` there is more than one."""
+        """`register` makes shipped code known to the executor; with `several_workers` there is more than one; `remote`
+        ones have processes of their own."""
+        self.settings = SettingsRecorder(self.ship, remote=remote)
+        """The settings under which code is recorded."""
         self.call_costs = call_costs
         self.requests: dict[str, ResourceRequest] = {}
         """By name in the graph, what user Functions request of workers."""

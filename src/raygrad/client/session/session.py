@@ -24,6 +24,7 @@ from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.planning.planner import Planner
+from raygrad.workers.code.warning_filters import filters_in_force
 from raygrad.workers.executors.driver import Driver
 
 from ..compile.compiled import CompiledFunction
@@ -166,7 +167,7 @@ class Session:
         self._runs = runs = RunTable()
         self._held = held = HeldRecords()
         self._collector = collector = GarbageCollectorTuning()
-        self._warnings = warnings = RemoteWarnings()
+        self._warnings = warnings = RemoteWarnings(filters_in_force())
         self._log = log = RecordLog(stores_residuals=saved != WORKER)
         self._failures = failures = Failures(log, held, runs, executor.name_of)
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
@@ -184,6 +185,7 @@ class Session:
             lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment),
             call_costs,
             several_workers=several,
+            remote=address != "local",
         )
         link = RunLink(waiter, log, runs.clocks, executor.name_of)
         self._submitter = Submitter(

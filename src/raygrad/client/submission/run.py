@@ -23,6 +23,7 @@ from ..options import path_of, seconds
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.graph import Graph
+    from raygrad.proto.ir.nodes import Settings
     from raygrad.proto.ir.program import Record
     from raygrad.report.run_report import RunReport
     from raygrad.scheduler.model.costs import Costs
@@ -88,6 +89,11 @@ class Run:
         offset = self._link.clocks.setdefault(record.worker, ClockOffset())
         if record.timing.began:
             offset.saw(called)
+
+    def settings(self, index: int) -> Settings:
+        """Return the settings under which a node was recorded; () of a built-in op."""
+        node: Any = self._graph.nodes[index]
+        return getattr(node, "settings", ())
 
     def continue_with(self, plan: Plan, revision: PlanRevision) -> None:
         """Go on with a plan that continues that of the run: its rest was planned again."""
