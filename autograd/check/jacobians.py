@@ -91,8 +91,8 @@ class CheckedOutputs:
 
 
 def as_tensor_like(values: Array, tensor: Tensor) -> Tensor:
-    """Return an array as a tensor on another tensor's device."""
-    return Tensor.made(move_recorded(values, tensor.device))
+    """Return an array, or an element of one as NumPy gives it, as a tensor on another tensor's device."""
+    return Tensor.made(move_recorded(np.asarray(values), tensor.device))
 
 
 # ---- differences of values -------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def as_tensor_like(values: Array, tensor: Tensor) -> Tensor:
 def holding_values(tensor: Tensor, values: Array) -> Generator[None]:
     """Set a tensor's values for a while, seen by all who hold it, also by closures."""
     data, snapshot = tensor._data, tensor._snapshot
-    tensor._data, tensor._snapshot = move_recorded(values, tensor.device), None
+    tensor._data, tensor._snapshot = move_recorded(np.asarray(values), tensor.device), None
     try:
         yield
     finally:

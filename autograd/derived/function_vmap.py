@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from raygrad.errors import AutogradError, NoSingleValue
 
-from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, single_value_error, unwrap_batched
+from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, unwrap_batched
 from ..core.modes import state
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from ..core.recorder import Pending
@@ -51,7 +51,7 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
             fit.
     """
     if issubclass(cls, FusedJvp):  # how a session applies a Function in forward mode
-        raise single_value_error(f"forward mode through {cls.__name__} in a session")
+        return _by_rule(cls, args, named, level)
     if cls._traits.setup is None:
         raise AutogradError(
             f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "

@@ -136,7 +136,7 @@ class BackwardPass:
             assert edge[0] is not None
             self._deliver(edge[0], edge[1], value)
         here = state.here
-        before, outer = here.grad, here.task
+        before, outer, modes = here.grad, here.task, (here.saving, here.saving_refused, here.casting, here.inference)
         turn = outer is None and not self.retain
         if turn:
             pass_lock.acquire_nodes(waiting)
@@ -156,6 +156,9 @@ class BackwardPass:
             here.passes -= 1
             here.task = outer
             here.grad = before
+            if modes != (here.saving, here.saving_refused, here.casting, here.inference):  # left on by a hook (GR-10)
+                here.saving, here.saving_refused, here.casting, here.inference = modes
+                here.changed()
             if turn:
                 pass_lock.release_nodes(waiting)
 
@@ -173,6 +176,7 @@ class BackwardPass:
         # every node runs, and nothing is captured
         plain = execute is None and not self._wanted and state.anomaly is None
         here, tie = state.here, 0
+        saving = here.saving
         ready: list[tuple[int, int, Node]] = []
         for node in buffers:
             if not waiting[node]:
@@ -213,6 +217,9 @@ class BackwardPass:
                     results = self._after(node, results, ())
                 if not retain:
                     node._release()
+            if here.saving is not saving:  # hooks entered by user code, and not left: they end with its node (GR-10)
+                here.saving = saving
+                here.changed()
             position = 0
             for edge in node._edges:
                 if edge is not None and (below := edge[0]) is not None:

@@ -14,7 +14,7 @@ from raygrad.errors import AutogradError
 
 from ..core.hooks import HookDict
 from ..devices import Device
-from ..nodes.node import FREED
+from ..nodes.node import FREED, Edge
 from ..registry.vjp_rules import Meta
 from ..saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, SavedSlot, UnreadableSlots
 from ..tensor.tensor import Tensor
@@ -34,6 +34,11 @@ UNWANTED: Final = (None, 0)
 """The edges of a context whose graph is elsewhere."""
 
 
+def wanted_edge(flag: int) -> Edge:
+    """Return the edge of an argument whose gradient is wanted; `flag` is one more than which output it is."""
+    return WANTED if flag == 1 else (WANTED[0], flag - 1)
+
+
 class ContextState(NamedTuple):
     """A context taken apart.
 
@@ -44,7 +49,7 @@ class ContextState(NamedTuple):
         notes: what is in `metadata`.
         materialize: whether undefined gradients become zeros, and those of outputs without derivative.
         barren: the outputs without derivative.
-        wanted: per argument, whether its gradient is.
+        wanted: per argument, 0 if its gradient is not, else one more than which output of its node it is.
         inputs, outputs: per argument and output (shape, dtype).
         input_places, places: their devices; None if all are on the host.
     """
@@ -59,7 +64,7 @@ class ContextState(NamedTuple):
     needs_input_grad: tuple[bool, ...]
     materialize: tuple[bool, bool]
     barren: frozenset[int]
-    wanted: tuple[bool, ...]
+    wanted: tuple[int, ...]
     inputs: Sequence[Meta | None]
     outputs: Sequence[Meta | None]
     input_places: Sequence[Device | None] | None
@@ -83,7 +88,7 @@ def state_of(node: FunctionNode) -> ContextState:
         needs_input_grad=node.needs_input_grad,
         materialize=(node.materialize_grads, node._materialize_non_diff_grads),
         barren=node._barren,
-        wanted=tuple([edge is not None and edge[0] is not None for edge in node._edges]),
+        wanted=tuple([0 if edge is None or edge[0] is None else 1 + edge[1] for edge in node._edges]),
         inputs=node._inputs,
         outputs=node._metas,
         input_places=node._input_places,
@@ -107,7 +112,7 @@ def of_state(cls: type[Function], state: ContextState) -> FunctionNode:
     node._barren = state.barren
     node._inputs, node._metas = state.inputs, state.outputs
     node._edges = [
-        None if meta is None else WANTED if wanted else UNWANTED
+        None if meta is None else wanted_edge(wanted) if wanted else UNWANTED
         for meta, wanted in zip(state.inputs, state.wanted, strict=True)
     ]
     node._pre_hooks, node._post_hooks = state.pre_hooks, state.post_hooks

@@ -84,7 +84,8 @@ class FunctionCall(NamedTuple):
     fn: str
     """ "@" and the fingerprint of the Function."""
     requires_grad: tuple[int, ...]
-    """Per argument: 1 if it requires grad, 0 if not, -1 if it is no tensor."""
+    """Per argument: if it requires grad, one more than which output of its node it is; 0 if not, -1 if it is no tensor.
+    """
     recorded: bool
     """Whether forward is recorded for backward."""
     pure: bool

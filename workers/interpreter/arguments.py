@@ -73,7 +73,7 @@ def compile_arguments(
 
     Args:
         sources: per argument, the slot that it is read from.
-        flags: per argument, 1 if its gradient is wanted, 0 if not, -1 if it is no tensor.
+        flags: per argument, more than 0 if its gradient is wanted, 0 if not, -1 if it is no tensor.
         where: see `Where`; () if no argument is a view of another value.
         changes: the arguments that forward changes in place; None if unknown.
     """
@@ -90,7 +90,7 @@ def compile_arguments(
         given_to: list[Any] = []
         for source, flag in operands:
             value = None if source == UNDEFINED else slots[source]
-            given_to.append(value if flag < 0 else given(value, flag == 1))
+            given_to.append(value if flag < 0 else given(value, flag > 0))
         for position in changed:
             writable(given_to[position])
         return _alias_repeated(given_to, again) if again else tuple(given_to)
@@ -170,7 +170,7 @@ def _compile_aliased_arguments(
             first: Tensor | None = None
             for position, view in zip(positions, _views(array, views[source]), strict=True):
                 tensor = out[position] = Tensor.made(view)
-                tensor._requires_grad = flags[position] == 1
+                tensor._requires_grad = flags[position] > 0
                 if first is None:
                     first = tensor
                 tensor.share_counter(first)

@@ -82,6 +82,10 @@ class _Vjp:
         """Where the arguments of forward begin among the items."""
         self._owed = [first + i for i in range(arguments) if first + i in flagged and depth == 1]
         """Arguments that require grad: a pass inside of backward adds to none but those that were lent."""
+        self._outputs = [
+            (first + arguments + j, j) for j in range(1, outputs) if items[first + arguments + j] != UNDEFINED
+        ]
+        """Saved outputs other than the first, and their numbers (OU-29)."""
         given_to = items[first : first + arguments]
         self._shared = [
             (number, first + given_to.index(slot))
@@ -122,6 +126,7 @@ class _Vjp:
             tensors[first : first + self._node.arguments] = met
         cls = self._host.code(self._node.fn, read)
         live = context.live(cls)
+        self._number(live, tensors)
         try:
             if away is None:
                 self._run(slots, cls, context, live, tensors)
@@ -138,6 +143,17 @@ class _Vjp:
         for position in self._owed:
             if tensors[position] is not None and tensors[position]._grad is not None:
                 raise refused_change(cls.__name__, tensors[position])
+
+    def _number(self, live: Any, tensors: list[Any]) -> None:
+        """Let saved arguments and outputs know which outputs of their nodes they are (OU-29)."""
+        for place, number in self._outputs:
+            if tensors[place] is not None:
+                tensors[place].output_nr = number
+        place = self._first
+        for edge in live._edges:
+            if edge is not None and edge[1] and tensors[place] is not None:
+                tensors[place].output_nr = edge[1]
+            place += 1
 
     def _run(self, slots: Slots, cls: Any, context: Context, live: Any, tensors: list[Any]) -> None:
         """Run the user's code, and put gradients and the context where they are awaited."""

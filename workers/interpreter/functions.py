@@ -18,10 +18,10 @@ from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.functions.context_runs import plain_saved, saved_places, unchecked_places
 from raygrad.autograd.functions.context_state import (
     UNWANTED,
-    WANTED,
     bind_arguments,
     bind_lent_leaves,
     place_on,
+    wanted_edge,
 )
 from raygrad.autograd.functions.function import FunctionNode, run_forward
 from raygrad.autograd.functions.function_outputs import is_among, is_captured
@@ -104,6 +104,8 @@ class _Forward:
         self._leaves = leaves = BorrowedLeaves.of(node, step.outputs)
         self._captured = BorrowedLeaves.inputs_before(step, leaves)[count + len(names) :]
         self._edges = tuple([_edge(flag) for flag in flags])
+        self._numbers = [(position, flag - 1) for position, flag in enumerate(flags) if flag > 1]
+        """Arguments that are other outputs than the first of their nodes (OU-29)."""
         self._recorded = node.recorded
         self._context, self._targets = step.outputs[0], step.outputs[1:]
         self._open_ended = program.open_base >= 0 and step is program.steps[-1]
@@ -121,6 +123,8 @@ class _Forward:
     def execute(self, slots: Slots) -> None:
         """Run it: what code may read and write is lent before, and taken back after."""
         args = self._arguments_of(slots)
+        for position, number in self._numbers:
+            args[position].output_nr = number
         named: dict[str, Any] = {}
         embedded: list[Embedding] = []
         if not self._only_tensors:
@@ -268,8 +272,9 @@ def _are_equal(now: Any, before: Any) -> bool:
 
 def _edge(flag: int) -> Any:
     """Return the edge of a context on a worker for a flag of `FunctionCall.requires_grad`: whether an argument's
-    gradient is wanted (1), or not (0), or is none (-1: no tensor)."""
-    return WANTED if flag == 1 else UNWANTED if flag == 0 else None
+    gradient is wanted (1, and more with the number of the output that it is), or not (0), or is none (-1: no tensor).
+    """
+    return wanted_edge(flag) if flag > 0 else UNWANTED if flag == 0 else None
 
 
 def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> list[Any] | None:

@@ -89,12 +89,12 @@ def test_every_mixture_of_modes_to_third_order(session: rg.Session) -> None:
     close(func.grad(lambda x: (along(func.grad(f))(x) * t).sum())(x).numpy(), third)
 
 
-def test_an_input_changed_in_place_is_not_differentiated_again() -> None:
+def test_a_second_level_of_forward_mode_does_not_go_through_a_change_in_place() -> None:
     class Context:
         overwritten = True
 
     with pytest.raises(NotImplementedError, match="changes its input in place"):
-        fused_with_jvp(Cube).backward(Context(), None)
+        fused_with_jvp(Cube).jvp(Context(), None)
 
 
 def test_an_output_without_derivative_requires_no_grad_in_a_session() -> None:

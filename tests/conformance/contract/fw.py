@@ -378,3 +378,81 @@ def an_error_in_jvp_is_the_users_own(T: Any, log: Log) -> Any:
         with raises(KeyError, "mine"):
             _function(T, lambda ctx, x: x * 1, jvp).apply(_dual(T, 2))
         return fw.unpack_dual(_dual(T, 2)).tangent
+
+
+# ---- inputs that are changed in place, differentiated further --------------------------------------------------------
+
+
+def _scaled_in_place(T: Any) -> Any:
+    """x *= y, in place, and its jvp."""
+
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(y)
+        ctx.save_for_forward(y)
+        return x.mul_(y)
+
+    return _function(
+        T,
+        forward,
+        lambda ctx, tx, ty: tx.mul_(ctx.saved_tensors[0]),
+        backward=lambda ctx, g: (g * ctx.saved_tensors[0], None),
+    )
+
+
+@program("FW-12", "FW-13")
+def a_dirty_input_that_requires_grad(T: Any, log: Log) -> Any:
+    """An input in place whose change counts for one of both modes, or is refused where its gradient is wanted."""
+    fw = T.autograd.forward_ad
+    Scaled, factor = _scaled_in_place(T), constant(T, 2, seed=7)
+    x, moved = leaf(T, 2), leaf(T, 2, seed=3)
+    result = []
+    with fw.dual_level():
+        dual = fw.make_dual(x.clone(), constant(T, 2))  # a view of the clone
+        out = Scaled.apply(dual, factor)
+        result += [out is dual, *fw.unpack_dual(dual)]
+        out.sum().backward()
+        result.append(x.grad.clone())
+        y = fw.make_dual(x * 1, moved * 1)
+        tangent = fw.unpack_dual(Scaled.apply(y * y, factor)).tangent
+        result += T.autograd.grad((tangent * tangent).sum(), (x, moved))
+    with fw.dual_level():
+        with raises(RuntimeError, "a leaf Variable that requires grad"):
+            Scaled.apply(fw.make_dual(x, constant(T, 2)).requires_grad_(), factor)
+    return result
+
+
+@program("FW-12")
+def a_dirty_view_and_a_dirty_tangent(T: Any, log: Log) -> Any:
+    """A change in place of a part that its base does not see, or of a tangent that its holder does not."""
+    fw = T.autograd.forward_ad
+    Scaled, x = _scaled_in_place(T), leaf(T, 3)
+    with fw.dual_level():
+        base = fw.make_dual(x.clone(), constant(T, 3)).clone()
+        out = Scaled.apply(base[1:], constant(T, 2, seed=7))
+        result = [*fw.unpack_dual(out), *fw.unpack_dual(base)]
+        base.sum().backward()
+        tangent = constant(T, 2, seed=5)
+        other = Scaled.apply(fw.make_dual(constant(T, 2), tangent), constant(T, 2, seed=7))
+        result += [*fw.unpack_dual(other), tangent, x.grad]
+    return result
+
+
+@program("FW-12", "FW-13", "GC-02")
+def gradcheck_of_a_dirty_input(T: Any, log: Log) -> Any:
+    """Derivatives of a Function with a second output that fail where the first is an input in place."""
+
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.mark_dirty(x)
+        return x.mul_(3), y * 2
+
+    Both = _function(T, forward, lambda ctx, tx, ty: (tx.mul_(3), ty * 2), backward=lambda ctx, g, h: (g * 3, h * 2))
+    inputs = leaf(T, 2), leaf(T, 2, seed=1)
+
+    def run(a: Any, b: Any) -> Any:
+        return Both.apply(a * 1, b)
+
+    return (
+        T.autograd.gradcheck(run, inputs, check_forward_ad=True),
+        T.autograd.gradgradcheck(run, inputs, check_fwd_over_rev=True),
+    )

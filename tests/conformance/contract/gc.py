@@ -404,3 +404,55 @@ def batched_tangents_are_checked(T: Any, log: Log) -> Any:
     with raises(AssertionError, "requires check_backward_ad"):
         T.autograd.gradcheck(T.sin, (x,), check_forward_ad=True, check_backward_ad=False, check_batched_grad=True)
     return T.autograd.gradcheck(lambda a: T.sin(a) * a, (x,), check_forward_ad=True, check_batched_forward_grad=True)
+
+
+def _product(T: Any) -> Any:
+    """x * y, with a jvp, its rule for vmap generated."""
+
+    class Product(T.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x, y):
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            return g * y, g * x
+
+        @staticmethod
+        def jvp(ctx, tx, ty):
+            x, y = ctx.saved_tensors
+            return tx * y + x * ty
+
+    return Product
+
+
+@program("GC-01", "GC-02", "GC-08")
+def gradcheck_of_inputs_without_dimension(T: Any, log: Log) -> Any:
+    """A zero-dimensional input that a check takes for something else than a tensor."""
+    x, y = leaf(T), leaf(T, seed=1)
+    check, apply = T.autograd.gradcheck, _product(T).apply
+    return (
+        check(apply, (x, y), check_batched_grad=True),
+        check(apply, (x, y), fast_mode=True),
+        check(apply, (x, y), check_forward_ad=True, check_batched_forward_grad=True),
+        check(lambda a: a * a.sin(), (x,), check_forward_ad=True, check_batched_grad=True),
+        T.autograd.gradgradcheck(apply, (x, y), check_batched_grad=True, check_fwd_over_rev=True),
+    )
+
+
+@program("GC-08")
+def batched_tangents_through_a_function(T: Any, log: Log) -> Any:
+    """A jvp that is right failing on a batch of tangents, or one that differs between examples passing."""
+    x, y = leaf(T, 2), leaf(T, 2, seed=1)
+    options: dict[str, Any] = {"check_forward_ad": True, "check_batched_forward_grad": True}
+    both = T.autograd.gradcheck(_product(T).apply, (x, y), check_batched_grad=True, **options)
+    nested = T.autograd.gradcheck(lambda a, b: _product(T).apply(a * b, b).sin(), (x, y), **options)
+    return both, nested, T.autograd.gradcheck(lambda a: _product(T).apply(a, y.detach()), (x,), **options)

@@ -403,3 +403,34 @@ def changes_that_are_declared(T: Any, log: Log) -> Any:
         z.sum().backward()
     T.autograd.graph.increment_version([y, y])
     return [y._version, constant(T, 2)._version]
+
+
+@program("GR-10")
+def hooks_entered_in_a_pass_end_with_its_node(T: Any, log: Log) -> Any:
+    """Hooks that user code enters in a pass and does not leave, in force for later nodes or after the pass."""
+
+    def enter(value: Any = None) -> Any:
+        T.autograd.graph.saved_tensors_hooks(lambda t: t * 100, lambda t: t).__enter__()
+        return value
+
+    class Entering(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            enter()
+            return g * 2
+
+    x, y = leaf(T, 2), leaf(T, 2, seed=1)
+    with T.autograd.graph.saved_tensors_hooks(lambda t: t, enter):
+        made = square(T).apply(x * x) * y
+    (first,) = T.autograd.grad(made.sum(), x, create_graph=True)
+    Entering.apply(x).sum().backward()
+    hooked = x * 1
+    hooked.register_hook(lambda g: enter())
+    hooked.sum().backward()
+    square(T).apply(x).sum().backward()
+    (x * x).sum().backward()
+    return [first, x.grad]

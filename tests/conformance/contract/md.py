@@ -245,3 +245,22 @@ def nan_passes(T: Any, log: Log) -> Any:
     other = T.zeros(2, dtype=T.float64, requires_grad=True)
     (1 / other).sum().backward()
     return [zero.grad, other.grad]
+
+
+@program("MD-06")
+def a_pass_under_anomaly_detection_raises_itself(T: Any, log: Log) -> Any:
+    """A failure or a NaN that is told after the pass, somewhere else in the program."""
+    x, zero = leaf(T, 3), T.zeros(3, dtype=T.float64, requires_grad=True)
+    errors = []
+    with warns(UserWarning, "Error detected in"), T.autograd.set_detect_anomaly(True):
+        for run in (
+            lambda: failing(T).apply(x).sum().backward(),
+            lambda: T.autograd.grad(failing(T).apply(x).sum(), x),
+            lambda: (zero.sqrt() * 0).sum().backward(),
+        ):
+            settle()
+            try:
+                run()
+            except (LookupError, RuntimeError) as error:
+                errors.append(str(error).splitlines()[0])
+    return errors

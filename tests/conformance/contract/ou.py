@@ -556,3 +556,32 @@ def slots_of_outputs(T: Any, log: Log) -> Any:
     y = function(T, saving, backward).apply(third)
     (kept,) = y.grad_fn.saved_tensors
     return [x.output_nr, first.output_nr, third.output_nr, kept.output_nr]
+
+
+@program("OU-29")
+def slots_of_what_backward_reads(T: Any, log: Log) -> Any:
+    """An output that loses its slot where a backward reads it, as an argument or as an output of its own."""
+
+    def pair(ctx, x):
+        ctx.save_for_backward(*(made := (x * 2, x * 3)))
+        return made
+
+    def of_pair(ctx, g, h):
+        log("outputs", [t.output_nr for t in ctx.saved_tensors])
+        return g * 2 + h * 3
+
+    def saving(ctx, x, y):
+        log("forward", [x.output_nr, y.output_nr])
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        log("inputs", [x.output_nr, y.output_nr])
+        return g * y, g * x
+
+    x, Saving = leaf(T, 3), function(T, saving, backward)
+    first, second = function(T, pair, of_pair).apply(x)
+    loss = (Saving.apply(second, first) + Saving.apply(first, second) + Saving.apply(x, x * 1)).sum()
+    loss.backward()
+    return [x.grad]

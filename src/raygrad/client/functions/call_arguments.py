@@ -44,6 +44,7 @@ class CallArguments:
         "key",
         "leaves",
         "named",
+        "numbered",
         "numbers",
         "objects",
         "others",
@@ -94,6 +95,8 @@ class CallArguments:
         """What identifies the non-tensor arguments, with the values of numbers; see `CallCost`."""
         self.shared: AliasedArguments | None = None
         """How arguments share memory, if that matters."""
+        self.numbered = False
+        """Whether an argument is another output than the first of its node (OU-29)."""
         self.key: list[Any] = [shipped.fingerprint, recording, self.settings]
         """What applications that are alike have in common, collected."""
         self.numbers: Sequence[Any] = ()
@@ -119,7 +122,9 @@ class CallArguments:
         for arg in self.args:
             if isinstance(arg, Tensor):
                 pending = recorder.inputs.leaf(arg)
-                flag = 1 if arg._requires_grad else 0
+                flag = 1 + arg.output_nr if arg._requires_grad else 0
+                if flag > 1:
+                    self.numbered = True
                 key.append(pending.spec)
                 sources.append(recorder.inputs.source(pending))
                 for position, earlier in enumerate(inputs):  # given twice: what an output is differs, too (DR-01)
@@ -132,7 +137,7 @@ class CallArguments:
                 key.append(self._identity(arg, len(flags), sources))
                 inputs.append(None)
             flags.append(flag)
-            key.append(flag)
+            key.append(flag if flag < 1 else 1)
         for name, value in self.named.items():  # keyword-only ones are constants (FN-05)
             key.append((name, self._identity(value, name, sources)))
         self.sources, self.inputs, self.read, self.flags = sources, inputs, inputs, flags

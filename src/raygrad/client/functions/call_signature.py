@@ -5,6 +5,7 @@ The Function recorder looks it up by key, and makes it once from the observed si
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ class CallSignature:
         "kind",
         "members",
         "name",
+        "numbered",
         "outputs",
         "pinned",
         "placed",
@@ -91,6 +93,8 @@ class CallSignature:
         """How their backwards were recorded."""
         self.members: dict[str, Any] = {}
         """What their nodes have in common."""
+        self.numbered: dict[tuple[int, ...], CallSignature] = {}
+        """By the flags of arguments, the same for those that are other outputs than the first of their nodes."""
         flags = call.requires_grad
         tensors = [i for i, flag in enumerate(flags) if flag >= 0]
         self.saved = tensors if signature.saved_inputs is None else [i for i in signature.saved_inputs if flags[i] >= 0]
@@ -102,6 +106,19 @@ class CallSignature:
     def serves(self, cls: type[Function], signature: FunctionSignature | None) -> bool:
         """Tell whether it still holds."""
         return self.plan is cls._traits and self.signature is signature
+
+
+def with_flags(known: CallSignature, flags: Sequence[int], kinds: Iterator[int]) -> CallSignature:
+    """Return the same for arguments of other flags: output numbers do not change what a run shows (OU-29)."""
+    key = tuple(flags)
+    found = known.numbered.get(key)
+    if found is None:
+        found = known.numbered[key] = copy.copy(known)
+        found.call = known.call._replace(requires_grad=key)
+        found.unchecked = known.unchecked._replace(requires_grad=key)
+        if known.kind:
+            found.kind, found.unchecked_kind = next(kinds), next(kinds)
+    return found
 
 
 def context_of(signature: FunctionSignature, stays: int) -> SpecEntry:

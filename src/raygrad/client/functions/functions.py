@@ -27,7 +27,7 @@ from .aliased_arguments import check_aliased, may_change
 from .call_arguments import CallArguments
 from .call_costs import CallCost, declares_cost, hinted_seconds
 from .call_nodes import complete_node, node_of
-from .call_signature import CallSignature, any_on_device, context_of
+from .call_signature import CallSignature, any_on_device, context_of, with_flags
 from .deferred_signature import DeferredSignature, deferred_like, outputs_of_backward, structure_key
 from .observations import Observations
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
@@ -65,6 +65,8 @@ class FunctionRecorder:
             elif call_signature is None:
                 call_signature, record, values = one.run_first()
             else:
+                if one.numbered:
+                    call_signature = with_flags(call_signature, one.flags, self.log.kinds)
                 signature = call_signature.signature
                 call = call_signature.call._replace(silent=True) if state.here.replaying else call_signature.call
                 record = NodeRecord(self.log, call, one.sources, call_signature.outputs, user_site())
@@ -142,8 +144,10 @@ class FunctionCallInProgress(CallArguments):
         return call_signature
 
     def _call_signature(self, signature: FunctionSignature) -> CallSignature:
-        kinds = self.recorder.log.kinds
-        return CallSignature(self.cls, signature, self._call(), self.where, self.policy(), self.inputs, kinds)
+        kinds, call = self.recorder.log.kinds, self._call()
+        if self.numbered:
+            call = call._replace(requires_grad=tuple([min(flag, 1) for flag in self.flags]))
+        return CallSignature(self.cls, signature, call, self.where, self.policy(), self.inputs, kinds)
 
     def is_plain(self) -> bool:
         """Tell whether its outputs can take on another signature afterwards: not where more than they goes by it."""
@@ -195,6 +199,8 @@ class FunctionCallInProgress(CallArguments):
         log = self.recorder.log
         signature = deferred_like(structure, log.specs.entry(UnknownSpec()))
         call_signature = self._call_signature(signature)
+        if self.numbered:
+            call_signature = with_flags(call_signature, self.flags, log.kinds)
         record = NodeRecord(log, call_signature.unchecked, self.sources, call_signature.outputs, user_site())
         record.effects = record.pinned = True
         record.call_cost = self.call_cost

@@ -187,3 +187,5 @@ class SessionRecorder(Recorder):
         if self.log.trace is not None or self.log.deferred:
             return  # all that a compiled function does is one submission; see `Session.deferred` for the other
         self.execution.submit()
+        if state.here.anomaly is not None:  # so that the pass itself raises, as it does eagerly (MD-06)
+            self.execution.wait_for_everything()
