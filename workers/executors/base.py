@@ -211,6 +211,11 @@ class Executor(ABC):
             KeyboardInterrupt: it came while this thread waited, or ran a segment; nothing is lost by it.
         """
 
+    @property
+    def unusable(self) -> str:
+        """Why none of its workers can be reached any more, "" while they can."""
+        return ""
+
     def check_wait(self) -> None:  # noqa: B027 - nearly no executor runs anything on the threads that wait for it
         """Check that the current thread may wait for a result of this executor.
 

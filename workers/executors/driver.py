@@ -59,6 +59,7 @@ from raygrad.scheduler.model.plan import InStore, OnWorker
 from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.scheduler.planning.planner import Planned, Planner
 
+from ..process.forked_locks import renew_after_fork
 from ..values.packed_values import POISON
 from .base import (
     CopyReady,
@@ -328,6 +329,15 @@ class Driver:
         self.executor.close()
         with self._news:
             self._news.notify_all()
+
+    def leave_to_parent(self, why: str) -> None:
+        """End it in a process that was forked from its own, and leave the executor as it is. Sessions say `why`."""
+        self._closed = True
+        self._runs.clear()
+        self._reports.clear()
+        self._news = threading.Condition(threading.Lock())
+        for lock in (self._lock, self._waiter):
+            renew_after_fork(lock)
 
     @property
     def saved_bytes(self) -> int:

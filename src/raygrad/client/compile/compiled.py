@@ -98,7 +98,7 @@ class CompiledFunction(Generic[P, R]):
         if log.trace is not None and state.recorder is self._recorder:
             return self._fn(*args, **kwargs)  # a part of what is being recorded
         if log.closed:
-            raise SessionError("the session of this compiled function is closed; compile it in an open one")
+            raise log.closed_error("the session of this compiled function is closed; compile it in an open one")
         here = state.here
         if here.batches or here.forward or here.transforms or here.task is not None:
             raise SessionError(

@@ -205,7 +205,7 @@ class RecordedFunction(FunctionNode):
         """Return the context as it is now, if anything of it is left."""
         if self._context is None and self._left is None and self._repetition is not None:
             if self._recorder.log.closed:
-                raise SessionError(self._dropped())
+                raise self._dropped()
             with self._rematerialised(()):
                 return self._context
         return self._left if self._context is None else self._context
@@ -243,12 +243,13 @@ class RecordedFunction(FunctionNode):
         if held is None:
             return None
         if self._recorder.log.closed:
-            raise SessionError(self._dropped())
+            raise self._dropped()
         context: Any = self._recorder.log.recorder.read(held)
         return context.seen(self._applied)
 
-    def _dropped(self) -> str:
-        return f"the context of {self._title()} was dropped when its session was closed"
+    def _dropped(self) -> SessionError:
+        text = f"the context of {self._title()} was dropped when its session was closed"
+        return self._recorder.log.closed_error(text)
 
     def _saved_at(self, kind: str, position: int) -> Tensor:
         """Return a saved input or output in its place in the graph."""
@@ -279,7 +280,8 @@ class RecordedFunction(FunctionNode):
                 if grad is not None:
                     check_place(self, number, innermost_data(getattr(grad, "_data", grad)))
         if self._recorder.log.closed:
-            raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
+            text = f"the session that ran {self.name()} is closed: run backward inside the session"
+            raise self._recorder.log.closed_error(text)
         refusal = self._refusal()
         if refusal:
             if self._fn not in self._recorder.observed.backward_effects:  # its first backward may be on its way

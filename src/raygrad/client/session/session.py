@@ -62,6 +62,7 @@ from .costs import SessionCosts
 from .execution import SessionExecution
 from .explain import explain
 from .fetch import Fetcher
+from .forked import leave_to_parent_in_forks
 from .memory_limits import Memory, limited_to
 from .numerics_check import check_numerics
 from .recorder import SessionRecorder
@@ -202,6 +203,7 @@ class Session:
         )
         self._recorder = SessionRecorder(self, inputs, code, observed, self._execution, self._device_of)
         self._ambient_before: list[Any] = []
+        leave_to_parent_in_forks(log, driver)
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
@@ -220,7 +222,8 @@ class Session:
         if self._ambient_before:
             state.recorder = self._ambient_before.pop()
         self._collector.end()
-        self.close(discard=error is not None)
+        if not self._log.left_to_parent:  # a forked process leaves the block, and the session to its parent
+            self.close(discard=error is not None)
 
     def start(self) -> Session:
         """Make it the ambient session of this thread until `close()`: for notebooks, where no `with` spans cells."""
@@ -237,6 +240,7 @@ class Session:
             An error of the session's work that was not raised before.
         """
         discard = flag("session.close(discard=...)", discard)
+        self._check_process()
         if self._log.closed:
             return
         while state.recorder is self._recorder and self._ambient_before:  # started more than once
@@ -245,7 +249,7 @@ class Session:
             if not discard:
                 self._finish()
         finally:
-            self._log.close()
+            self._log.close(self._driver.executor.unusable)
             self._driver.close()
             self._collector.end()
             self._runs.history.clear()
@@ -254,7 +258,10 @@ class Session:
     def _finish(self) -> None:
         """Run what is left and fetch what is still held."""
         waiter = self._waiter
+        waiter.poll()
         waiter.raise_errors()
+        if self._driver.executor.unusable:
+            return  # what was not read is lost, which reading it says
         with self._warnings.deferred():  # one that is made an error must not keep values from being fetched
             self._submitter.submit()
             record_deferred(self._log)
@@ -272,13 +279,19 @@ class Session:
     def _check_open(self) -> None:
         """Raise SessionError if the session is closed."""
         if self._log.closed:
-            raise SessionError("this session is closed; open a new one")
+            raise self._log.closed_error("this session is closed; open a new one")
+
+    def _check_process(self) -> None:
+        """Raise SessionError in a process that was forked from the session's."""
+        if self._log.left_to_parent:
+            self._check_open()
 
     # ---- what its users call ----------------------------------------------------------------------------------------
 
     def run(self, *values: Tensor) -> Run:
         """Submit what is recorded, `values` among it, and return the run; does not block."""
         all_tensors("session.run", values)
+        self._check_process()
         if self._log.trace is not None:
             raise self._log.trace.refusal("session.run() is called")
         self._submitter.submit()
@@ -306,6 +319,7 @@ class Session:
     def deferred(self) -> Generator[None]:
         """Record passes and optimiser steps without submitting them: the next read, `run()`, pass or step after it
         submits all that was recorded as one graph, and so does a read inside."""
+        self._check_process()
         before, self._log.deferred = self._log.deferred, True
         try:
             yield
@@ -380,6 +394,7 @@ class Session:
     @property
     def saved_bytes(self) -> int:
         """Bytes of saved tensors and contexts in the object store now."""
+        self._check_process()
         self._waiter.poll()
         return self._driver.saved_bytes
 
@@ -390,6 +405,7 @@ class Session:
 
     def stored_bytes(self) -> int:
         """Return the bytes that the executor's object store holds: on Ray, from its own statistics."""
+        self._check_process()
         self._submitter.release_dropped()
         return self._driver.executor.stored_bytes()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from raygrad.errors import SessionError
 from raygrad.scheduler.explain.actual_run import RunFacts, run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
@@ -141,7 +140,7 @@ class Run:
         """
         limit = seconds("run.wait(timeout)", timeout, zero=True)
         if self._dropped:
-            raise SessionError(
+            raise self._link.log.closed_error(
                 f"run {self.number} had not ended when its session was closed without waiting (`close(discard=True)`, "
                 "or an error that left the `with` block): wait for it before, or run it again in an open session"
             )
