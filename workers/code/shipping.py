@@ -26,7 +26,12 @@ from raygrad.errors import NotShippable
 from .bytecode import writes_items
 from .code_cache_key import CodeCacheKey
 from .effects import name_changed_by, optimizer_call_in
-from .exceptions import pack_exception as pack_exception, unpack_exception as unpack_exception
+from .exceptions import (
+    message_of as message_of,
+    pack_exception as pack_exception,
+    traceback_of as traceback_of,
+    unpack_exception as unpack_exception,
+)
 from .fingerprint import by_import_name, by_reference, digest
 from .guard import Guard
 from .importable import import_name, imports_alike

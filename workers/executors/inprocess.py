@@ -368,14 +368,15 @@ class InProcessExecutor(Executor):
                 self._running.remove(thread)
                 self._blocked.pop(thread, None)
         except BaseException as error:
-            record = failed_record(work.call, worker.name, os.getpid(), error)
-            exports = [POISON for _ in work.program.exports]
-            if not isinstance(error, Exception):
+            if isinstance(error, KeyboardInterrupt) and thread not in self._own_threads:
                 interrupt = error
+            interrupted = interrupt is not None
+            record = failed_record(work.call, worker.name, os.getpid(), error, interrupted=interrupted)
+            exports = [POISON for _ in work.program.exports]
         worker.running = False
         self._returned(work, record, exports)
         self._ended()
-        if interrupt is not None and thread not in self._own_threads:
+        if interrupt is not None:
             raise interrupt
 
     def _execute(self, worker: _Worker, work: Work, objects: list[Any]) -> tuple[Record, list[Any]]:

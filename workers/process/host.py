@@ -7,6 +7,7 @@ values that were not made are POISON, so that later segments are skipped, not hu
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple
@@ -20,6 +21,7 @@ from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, P
 
 from ..code.op_registry_sync import use_registrations
 from ..code.shipping import Shipment, open_shipment, pickle_value
+from ..code.unpickling import opens_as_worker
 from ..code.warning_capture import WarningCollector
 from ..code.warning_filters import Filters, numbered_filters, unpack_filters
 from ..interpreter.compiler import compile_steps
@@ -213,7 +215,9 @@ class WorkerHost:
                 if values.account is not None:
                     report.peaks = tuple(sorted(values.account.peaks.items()))
             return self._done(call, program, report, started, slots)
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # where Ctrl-C arrives; elsewhere user code raised it, like any other
             failure = self._failure(program, position, slots, error)
             return self._ended(call, program, report, started, "failed", failure)
         finally:
@@ -281,7 +285,9 @@ class WorkerHost:
         warned = () if self._warnings is None else self._warnings.end()
         return record_of(call, self.name, report, started, status, failure, warned, values)
 
-    def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:
+    def _failure(self, program: Program, position: int, slots: list[Any], error: BaseException) -> Failure:
         fn = program.steps[position].node.fn if 0 <= position < len(program.steps) else ""
         shipped = self._shipments.get(fn[1:]) if fn.startswith("@") else None
-        return failure_of(program, position, slots, error, None if shipped is None else shipped.name)
+        shares = self._warnings is None and not opens_as_worker()
+        name = None if shipped is None else shipped.name
+        return failure_of(program, position, slots, error, name, shares_process=shares)

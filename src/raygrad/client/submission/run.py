@@ -75,6 +75,8 @@ class Run:
         self.failed = False
         self.alone = False
         """No other run of the session was under way meanwhile."""
+        self.added = range(0)
+        """The nodes of the graph that the plan has added, to keep within a memory limit."""
         self.called: Mapping[int, CallCost] = MappingProxyType({})
         """By node of a user Function, what is known of the time of the call, with its arguments."""
         self._emits: list[tuple[int, int, str, Any]] = []
