@@ -18,6 +18,7 @@ from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 
 from .guard import ABSENT, BY_VALUE, Guard
+from .identity import state_of
 from .importable import import_name, imports_alike
 from .visitor import annotation_parts, class_parts, function_parts, module_parts, slot_names, slot_parts
 
@@ -82,7 +83,10 @@ class CodeCacheKey:
             return self._identity(value)
         if any([value is one for one in _OF_DATACLASSES]):
             return self._identity(value)
-        return self._instance(value)
+        state = state_of(value)
+        if state is None:
+            return self._instance(value)
+        return (self._identity(value), self._instance(value) if state else ())
 
     # ---- leaves -----------------------------------------------------------------------------------------------------
 

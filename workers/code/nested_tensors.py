@@ -5,8 +5,9 @@ is eagerly: a derivative by the one reaches the other."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 import numpy as np
@@ -15,8 +16,9 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
 from .bytecode import writes_items
+from .identity import state_of
 from .importable import import_name
-from .pickling import pickle_around_tensors
+from .pickling import pickle_argument, pickle_around_tensors, pickle_value, reads_variables
 from .unpickling import load, opened_value
 from .visitor import reachable
 
@@ -79,6 +81,28 @@ def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
     data, pickler = pickle_around_tensors(value)
     filled = next((name for function, name in pickler.mutable if writes_items(function.__code__)), "")
     return data, pickler.captured, filled
+
+
+def copy_argument(value: Any) -> tuple[bytes, Any]:
+    """Return bytes that are equal for equal objects without tensors, and a copy for a Function to read. What is
+    compared by identity stays itself in the copy; where that takes the code that reads it, the copy is an `Embedding`.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    data, pickler = pickle_argument(value)
+    if pickler.opened_anew and _is_opened_anew(value):
+        return data, Embedding(pickle_value(value), ())
+    return data, copy.deepcopy(value, {id(one): one for one in pickler.kept})
+
+
+def _is_opened_anew(value: Any) -> bool:
+    """Tell whether an object holds functions that read variables, or constants with attributes, other than in classes:
+    of other functions one copy serves all."""
+    for one in reachable(value, _may_hold_tensors, omit="class"):
+        if reads_variables(one) if type(one) is FunctionType else state_of(one):
+            return True
+    return False
 
 
 def nested_tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:

@@ -13,6 +13,7 @@ import functools
 import io
 import pickle
 import sys
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from importlib import import_module
@@ -32,8 +33,21 @@ from raygrad.errors import NotShippable
 from .code_cache_key import CAPTURED_KINDS
 from .culprit import path_to_unpicklable
 from .fingerprint import digest
+from .identity import import_place, imported, state_of, token_of
 from .importable import import_name, imports_alike
-from .unpickling import ClassName, class_names, fill_class, home_classes, make_class, pickle_lock, rebuilt_tensor
+from .unpickling import (
+    EVERYWHERE,
+    ClassName,
+    class_names,
+    fill_class,
+    fill_function,
+    home_classes,
+    make_class,
+    make_function,
+    pickle_lock,
+    rebuilt_tensor,
+    restored_here,
+)
 from .visitor import function_parts
 
 PROTOCOL: Final = 5
@@ -60,6 +74,8 @@ class _Pickler(cloudpickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=PROTOCOL)
         self._registered: list[ModuleType] = []
+        self._unnamed: set[int] = set()
+        """Functions, by id, that nothing is compared with: methods of classes, and the code that is shipped."""
 
     def dump(self, obj: object) -> None:
         with pickle_lock:
@@ -83,9 +99,10 @@ class _Pickler(cloudpickle.Pickler):
         if isinstance(obj, FunctionType):
             self._by_value(obj.__module__)
             reduced: Any = super().reducer_override(obj)
-            if type(reduced) is tuple:
-                self.sends(obj)
-            return reduced  # pyright: ignore[reportUnknownVariableType]
+            if type(reduced) is not tuple:
+                return reduced
+            self.sends(obj)
+            return self._function(obj, cast("tuple[Any, ...]", reduced))
         if isinstance(obj, ModuleType):
             if _travels_whole(obj):
                 self._by_value(obj.__name__)
@@ -99,13 +116,17 @@ class _Pickler(cloudpickle.Pickler):
                 return offered[1]
             if type(given).__name__ == "PjitFunction":  # what JAX has compiled for this process stays here
                 return _jitted, _jit_of(given)
-        return super().reducer_override(given)
+        constant = self._constant(given)
+        return super().reducer_override(given) if constant is None else constant
 
     def sends(self, function: FunctionType) -> None:
         """Called with each function that goes by value."""
 
-    def class_reference(self, cls: type) -> Any:
-        """Return how the pickle names a class that goes by value."""
+    def keeps(self, constant: Any, state: tuple[Any, ...]) -> None:
+        """Called with each object that keeps its identity, and its attributes."""
+
+    def class_reference(self, cls: Any) -> Any:
+        """Return how the pickle names a class or function that goes by value."""
         return _class_name(cls)
 
     def _by_value(self, module: str | None) -> None:
@@ -123,11 +144,39 @@ class _Pickler(cloudpickle.Pickler):
             return reduced  # pyright: ignore[reportUnknownVariableType]
         maker, args, state, _, _, setter = cast("tuple[Any, ...]", reduced)
         state[0].pop("__slotnames__", None)  # noted by Python when an instance is first pickled
+        self._unnamed.update([id(getattr(one, "__func__", one)) for one in state[0].values()])
         if isinstance(cls, FunctionMeta):
             for made_by_the_metaclass in MADE_BY_METACLASS:
                 state[0].pop(made_by_the_metaclass, None)
         args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew
         return make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, fill_class
+
+    def _function(self, function: FunctionType, reduced: tuple[Any, ...]) -> Any:
+        """Return how a function that goes by value is made: one that others may compare is named."""
+        if id(function) in self._unnamed:
+            return reduced
+        maker, args, state, _, _, setter = reduced
+        made = (self.class_reference(function), maker, args)
+        return make_function, made, (setter, state), None, None, fill_function
+
+    def _constant(self, value: Any) -> Any:
+        """Return how an object is made that is to be itself on the other side, None if it goes as others of its type:
+        a dtype of NumPy's own, a constant of an installed module, a sentinel of the user's."""
+        if isinstance(value, np.dtype):
+            if np.dtype(value.str) is not value:
+                return None
+            self.keeps(value, ())
+            return np.dtype, (value.str,)
+        state = state_of(value)
+        if state == () or state is None:
+            place = import_place(value)
+            if place is not None:
+                self.keeps(value, ())
+                return imported, place
+        if state is None:
+            return None
+        self.keeps(value, state)
+        return restored_here, (token_of(value), type(value), state)
 
 
 class _ExtractingPickler(_Pickler):
@@ -161,7 +210,12 @@ class CodePickler(_ExtractingPickler):
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
-        self.classes: list[type] = []
+        self.classes: list[Any] = []
+        """Classes and functions that go by value, in the order of their references."""
+
+    def dump(self, obj: object) -> None:
+        self._unnamed.add(id(obj))
+        super().dump(obj)
 
     def persistent_id(self, obj: Any) -> tuple[int, int] | None:
         kind = cast("type[Any]", type(obj))
@@ -196,6 +250,36 @@ class ValuePickler(_ExtractingPickler):
 
     def persistent_id(self, obj: Any) -> tuple[int, int] | None:
         return self.extracted(obj, PLAIN) if isinstance(obj, Tensor) else None
+
+
+class ArgumentPickler(_ExtractingPickler):
+    """The pickler that tells arguments without tensors apart, and notes which objects in them keep their identity. What
+    it writes is compared, and never opened."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.kept: list[Any] = []
+        """The objects that keep their identity, and have no attributes."""
+        self.opened_anew = False
+        """Whether there are functions that go by value, or objects with attributes that keep their identity."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if is_device_array(obj) or (isinstance(obj, Tensor) and is_device_array(obj._data)):
+            return NotImplemented
+        return super().reducer_override(obj)
+
+    def class_reference(self, cls: Any) -> int:
+        return 0  # its definition follows
+
+    def keeps(self, constant: Any, state: tuple[Any, ...]) -> None:
+        if state:
+            self.opened_anew = True
+        else:
+            self.kept.append(constant)
+
+    def sends(self, function: FunctionType) -> None:
+        super().sends(function)
+        self.opened_anew = True
 
 
 class _ArrayPickler(_ExtractingPickler):
@@ -262,17 +346,40 @@ def class_table(fingerprint: str, pickler: CodePickler, root: Any) -> tuple[Clas
     return table
 
 
-def _class_name(cls: type) -> ClassName:
-    """Return the name of a class by its definition, and whether it captures nothing."""
+def _class_name(cls: Any) -> ClassName:
+    """Return the name of a class or function by its definition, and whether it captures nothing."""
     name = class_names.get(cls)
     if name is not None:
         return name, True
+    alone = isinstance(cls, FunctionType) and not reads_variables(cls)
+    if alone:
+        defined = (cls.__code__, cls.__defaults__)
+        known = _function_names.get(cls)
+        if known is not None and known[0] == defined and not cls.__kwdefaults__ and not cls.__dict__:
+            return known[1]
     buffer = io.BytesIO()
     pickler = CodePickler(buffer)
     pickler.dump(cls)
     name = digest(buffer.getvalue())
+    if alone:
+        name = EVERYWHERE + name
+        _function_names[cls] = (cls.__code__, cls.__defaults__), (name, not pickler.captured)
     home_classes[name] = cls
     return name, not pickler.captured
+
+
+_function_names: weakref.WeakKeyDictionary[FunctionType, tuple[Any, ClassName]] = weakref.WeakKeyDictionary()
+"""The names of functions that read no variables, each with what it was defined by."""
+
+
+def reads_variables(function: FunctionType) -> bool:
+    """Tell whether a function reads more than its arguments and what is installed."""
+    for role, _, _, value in function_parts(function):
+        if role in ("default", "keyword default"):
+            continue
+        if not imports_alike(value.__name__) if isinstance(value, ModuleType) else import_name(value) is None:
+            return True
+    return False
 
 
 def unpicklable_message(obj: Any, name: str, error: Exception) -> str:
@@ -318,6 +425,15 @@ def pickle_around_tensors(value: Any) -> tuple[bytes, ValuePickler]:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
     return _pickled(value, ValuePickler)
+
+
+def pickle_argument(value: Any) -> tuple[bytes, ArgumentPickler]:
+    """Return bytes that are equal for equal arguments, and the pickler, which has noted what keeps its identity.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    return _pickled(value, ArgumentPickler)
 
 
 def pickle_around_arrays(value: Any) -> tuple[bytes, list[Any]]:

@@ -38,7 +38,7 @@ from .importable import import_name, imports_alike
 from .pickling import MUTABLE, CodePickler, class_table, pickle_value as pickle_value, unpicklable_message
 from .unpickling import (
     ClassName,
-    load,
+    load_code,
     opening_as_worker as opening_as_worker,
     opens_as_worker,
     unpickle_value as unpickle_value,
@@ -333,7 +333,7 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
 def _open(shipment: Shipment, captured: Sequence[Any]) -> Any:
     try:
         if shipment.payload:
-            return load(shipment.payload, shipment.classes, captured)
+            return load_code(shipment.payload, shipment.classes, captured)
         found: Any = importlib.import_module(shipment.module)
         for part in shipment.qualname.split("."):
             found = getattr(found, part)

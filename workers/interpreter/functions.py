@@ -47,6 +47,7 @@ from raygrad.proto.ir.signatures import (
 
 from ..code.nested_tensors import Embedding, nested_tensors_of, opened
 from ..code.shipping import pickle_value
+from ..code.unpickling import functions_of
 from ..code.warning_filters import Filters
 from ..memory.accounting import held_by_context
 from ..values.contexts import Context, attributes_of, bound_to
@@ -138,7 +139,8 @@ class _Forward:
         cls = self._host.code(self._step.node.fn, read)
         inside: frozenset[int] = frozenset()
         if embedded:
-            args, named, inside = opened(args, named, tensors)
+            with functions_of(cls):
+                args, named, inside = opened(args, named, tensors)
         placed = tensor_devices(args) if _may_be_on_device(args) else None
         try:
             if placed is None and not cls._traits.packs:

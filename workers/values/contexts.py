@@ -34,6 +34,7 @@ from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.specs import LIVE, STAYS
 
+from ..code.unpickling import functions_of
 from .context_codec import (
     PLAIN,
     is_opaque,
@@ -263,6 +264,11 @@ def _may_be_written_to(value: Any) -> bool:
 
 
 def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
+    with functions_of(cls):
+        return _unpacked(cls, packed)
+
+
+def _unpacked(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     pre_hooks, post_hooks = [unpack_hooks(hooks) for hooks in packed["hooks"]]
     inputs, outputs = packed["places"]
     return of_state(
