@@ -53,16 +53,17 @@ def _collect(
         free: variables that were there before the outermost function was called.
         imported: by variable of enclosing code, the path of what it has imported.
     """
-    path: NamedPath = ()
-    statement: NamedPath = ()
+    path: tuple[str | ImportedName, ...] = ()
+    statement: tuple[str | ImportedName, ...] = ()
     before: tuple[Any, Any] = (None, None)
     one: dis.Instruction
     for one in dis.get_instructions(code):
-        operation, name = one.opname, cast(Any, one.argval)
+        operation = one.opname
+        name: Any = one.argval
         if operation in _NO_EFFECT:
             continue
         if operation in _ATTRIBUTES:
-            path = (*path, str(name)) if path else ("", str(name))
+            path = (*(path or ("",)), str(name))
             continue
         if operation == "IMPORT_FROM":
             path = (*(path or statement), str(name))
@@ -78,13 +79,13 @@ def _collect(
         if operation == "IMPORT_NAME":
             level, names = before
             module = str(name) if names or level else str(name).partition(".")[0]
-            path = statement = (ImportedName(level or 0, module),)
+            path = statement = (ImportedName(cast(int, level or 0), module),)
         elif operation in _GLOBALS:
             path = (str(name),)
         elif operation in _CELLS:
             path = imported.get(str(name), (str(name) if name in free else "",))
         elif operation.startswith("LOAD_FAST"):
-            path = imported.get(str(name[-1] if type(name) is tuple else name), ("",))
-        before = (before[1], name)
+            path = imported.get(str(cast("tuple[Any, ...]", name)[-1] if type(name) is tuple else name), ("",))
+        before = (before[1], cast(Any, name))
     for inner in inner_codes(code):
         _collect(inner, free, dict(imported), found)
