@@ -120,6 +120,12 @@ class Guard:
         """Guard the state of a generator of random numbers."""
         self._states.append((generator_state, (generator,), generator_state(generator)))
 
+    def state(self, read: Callable[..., Any], *given: Any) -> Any:
+        """Guard what a function reads of an object: an identity, or a number, string or tuple of such; return it."""
+        before = read(*given)
+        self._states.append((read, given, before))
+        return before
+
     # ---- the question -----------------------------------------------------------------------------------------------
 
     def holds(self) -> bool:
@@ -176,7 +182,7 @@ def is_same(now: Any, before: Any) -> bool:
     if kind is float or kind is complex:
         return repr(now) == repr(before)  # which tells zeros apart, and not what is no number
     if kind is tuple:
-        return len(now) == len(before) and _are_same(now, before)
+        return len(now) == len(before) and (all(map(is_, now, before)) or _are_same(now, before))
     return isinstance(now, np.number | np.bool) and now.tobytes() == before.tobytes()
 
 

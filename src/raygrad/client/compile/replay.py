@@ -25,7 +25,7 @@ from ..recording.snapshot_cache import is_still, value_of_leaf
 from ..recording.variables import Write
 from ..submission.program_order import looking_in_program_order
 from ..submission.submission import build, needed_records
-from .tracing import RandomDraw, Root, Trace, key_of, shares_memory, value_of
+from .tracing import RandomDraw, Root, Trace, aliases_among, key_of, shares_memory, value_of
 
 if TYPE_CHECKING:
     from ..functions.user_code import UserCode
@@ -262,6 +262,8 @@ class Replay:
     def leaves(self, args: Sequence[Tensor], known: dict[int, Pending]) -> Leaves | None:
         """Return what each root is in this call; None if roots are not as they were."""
         found: dict[Root, Pending] = {}
+        if aliases_among(args, self._trace.reached) != self._trace.aliases:
+            return None
         for root in self._trace.roots.values():
             if not root.required and root.spec is None and root.same_as is None:
                 continue

@@ -118,6 +118,8 @@ class Trace:
         """By id of an array of user code, what stands for it."""
         self.interrupted = ""
         """Why this call cannot be replayed."""
+        self.reached = reached
+        self.aliases = aliases_among(args, reached)
         self._began = next_sequence()
         self._swapped: list[tuple[Tensor, Any, Pending]] = []
         for position, tensor in enumerate(args):
@@ -219,6 +221,18 @@ class Trace:
     def refusal(self, what: str) -> SessionError:
         """Return the error that says that something waits inside a compiled function."""
         return SessionError(f"{what} inside session.compile, at {user_site()}: {REMEDY}")
+
+
+def aliases_among(args: Sequence[Tensor], reached: Sequence[Tensor]) -> Sequence[int]:
+    """Return which arguments, captured tensors and gradients of these are one tensor: for each its first place, or only
+    their number if no two are. A recording is for arguments that coincide with captured tensors as they did in it."""
+    tensors = [*args, *reached]
+    tensors += [grad for tensor in tensors if (grad := tensor._grad) is not None]
+    ids = list(map(id, tensors))
+    if len(set(ids)) == len(ids):
+        return (len(ids),)
+    first: dict[int, int] = {}
+    return [first.setdefault(one, place) for place, one in enumerate(ids)]
 
 
 def key_of(value: Pending) -> Any:
