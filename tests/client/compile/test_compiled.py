@@ -619,8 +619,8 @@ def test_function_that_is_recorded_anew_each_time_is_warned_of(session: Any) -> 
 
     step = session.compile(run)
     with pytest.warns(UserWarning, match="were all recorded anew; the last because something that the function"):
-        for number in range(16):
-            assert step(rg.tensor([float(number)])).tolist() == [2.0 * number]
+        results = [step(rg.tensor([float(number)])).tolist() for number in range(16)]
+    assert results == [[2.0 * number] for number in range(16)]
     assert len(history) == 16
 
 
