@@ -16,6 +16,7 @@ import sys
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from contextvars import ContextVar
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeVar, cast
@@ -30,9 +31,9 @@ from raygrad.autograd.nodes.captured_leaves import PLAIN, kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .code_cache_key import CAPTURED_KINDS
 from .culprit import path_to_unpicklable
 from .fingerprint import digest
+from .guard import ABSENT, is_input, value_of
 from .identity import import_place, imported, state_of, token_of
 from .importable import import_name, imports_alike
 from .unpickling import (
@@ -41,14 +42,16 @@ from .unpickling import (
     class_names,
     fill_class,
     fill_function,
+    fill_importing_function,
     home_classes,
+    importing_function,
     make_class,
     make_function,
     pickle_lock,
     rebuilt_tensor,
     restored_here,
 )
-from .visitor import function_parts
+from .visitor import DISPATCHES, function_parts, imported_inside
 
 PROTOCOL: Final = 5
 
@@ -98,16 +101,24 @@ class _Pickler(cloudpickle.Pickler):
             raise HoldsDeviceArray(f"a tensor on {device_of(obj._data)} is not pickled; {REMEDY}")
         if isinstance(obj, FunctionType):
             self._by_value(obj.__module__)
+            if obj.__code__ is DISPATCHES:
+                registered = [pair for pair in given.registry.items() if pair[0] is not object]
+                return _dispatching, (given.registry[object], registered)
             reduced: Any = super().reducer_override(obj)
             if type(reduced) is not tuple:
                 return reduced
             self.sends(obj)
-            return self._function(obj, cast("tuple[Any, ...]", reduced))
+            return self._function(obj, _with_imports(obj, cast("tuple[Any, ...]", reduced)))
         if isinstance(obj, ModuleType):
             if _travels_whole(obj):
                 self._by_value(obj.__name__)
         elif isinstance(obj, io.IOBase) and obj is not sys.stdout and obj is not sys.stderr:
             raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
+        elif isinstance(obj, functools.cached_property):  # which holds a lock
+            return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
+        elif isinstance(obj, ContextVar):
+            value = value_of(obj)
+            return _context_variable, (obj.name,) if value is ABSENT else (obj.name, value)
         elif isinstance(obj, functools._lru_cache_wrapper) and not imports_alike(obj.__module__):
             return _cached, (obj.__wrapped__, obj.cache_parameters())
         elif callable(given):
@@ -179,6 +190,15 @@ class _Pickler(cloudpickle.Pickler):
         return restored_here, (token_of(value), type(value), state)
 
 
+def _with_imports(function: FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return how a function is made that imports modules which travel with it, `reduced` if it imports none."""
+    modules = {name: one for name, one in imported_inside(function).items() if _travels_whole(one)}
+    if not modules:
+        return reduced
+    _, args, state, _, _, setter = reduced
+    return importing_function, args, (setter, state, modules), None, None, fill_importing_function
+
+
 class _ExtractingPickler(_Pickler):
     """A pickler that extracts some values: they are not part of the pickle, and `load` puts them back."""
 
@@ -220,9 +240,7 @@ class CodePickler(_ExtractingPickler):
     def persistent_id(self, obj: Any) -> tuple[int, int] | None:
         kind = cast("type[Any]", type(obj))
         if kind is np.ndarray:
-            if obj.dtype.kind not in CAPTURED_KINDS or obj.size == 0:
-                return None
-            return self.extracted(obj, 0)
+            return self.extracted(obj, 0) if is_input(obj) else None
         if kind is not Tensor and not isinstance(obj, Tensor):
             return None
         return self.extracted(obj, kind_of_capture(obj))
@@ -309,6 +327,18 @@ def _travels_whole(module: ModuleType) -> bool:
     return known
 
 
+def _dispatching(default: Any, registered: list[tuple[type[Any], Any]]) -> Any:
+    made = functools.singledispatch(default)
+    for cls, implementation in registered:
+        made.register(cls, implementation)
+    return made
+
+
+def _context_variable(name: str, *value: Any) -> ContextVar[Any]:
+    """Return a variable with the value that another had."""
+    return ContextVar(name, default=value[0]) if value else ContextVar(name)
+
+
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
 
@@ -374,6 +404,8 @@ _function_names: weakref.WeakKeyDictionary[FunctionType, tuple[Any, ClassName]] 
 
 def reads_variables(function: FunctionType) -> bool:
     """Tell whether a function reads more than its arguments and what is installed."""
+    if any(map(_travels_whole, imported_inside(function).values())):
+        return True
     for role, _, _, value in function_parts(function):
         if role in ("default", "keyword default"):
             continue
@@ -397,6 +429,17 @@ def _pickles(value: Any) -> bool:
     except Exception:  # whatever a user's __reduce__ raises: the answer is no
         return False
     return True
+
+
+def content_of(value: Any) -> bytes | None:
+    """Return what is equal while an object that hides its state is the same: its pickle without arrays; None if it has
+    none."""
+    buffer = io.BytesIO()
+    try:
+        CodePickler(buffer).dump(value)
+    except Exception:  # whatever a user's __reduce__ raises
+        return None
+    return buffer.getvalue()
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------

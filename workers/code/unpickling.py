@@ -6,6 +6,7 @@ argument or a context is that of the code which reads it, if that has one of the
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import io
 import pickle
@@ -13,7 +14,8 @@ import threading
 import weakref
 from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import contextmanager
-from types import FunctionType
+from importlib.util import resolve_name
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -156,6 +158,32 @@ def fill_class(cls: type, how: tuple[Any, Any]) -> type:
         _opened_classes.setdefault(class_names[cls], cls)
         finished.add(id(cls))
     return cls
+
+
+class _Importer:
+    """The `__import__` of a function that came with the modules which it imports: with what stood in them then."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, ModuleType] = {}
+
+    def __call__(self, name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
+        full = resolve_name("." * level + name, (space or {}).get("__package__")) if level else name
+        found = self.modules.get(full if wanted else full.partition(".")[0])
+        return builtins.__import__(name, space, local, wanted, level) if found is None else found
+
+
+def importing_function(code: CodeType, space: dict[str, Any], *rest: Any) -> FunctionType:
+    """Return a function that imports modules of its own; see `fill_importing_function`."""
+    space["__builtins__"] = {**vars(builtins), "__import__": _Importer()}
+    return FunctionType(code, space, *rest)
+
+
+def fill_importing_function(function: Any, how: tuple[Any, Any, dict[str, ModuleType]]) -> Any:
+    setter, state, modules = how
+    setter(function, state)
+    function.__builtins__["__import__"].modules.update(modules)
+    function.__globals__["__builtins__"] = function.__builtins__  # for functions that it defines
+    return function
 
 
 def opened_value(array: Any, kind: int) -> Any:

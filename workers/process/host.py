@@ -20,7 +20,7 @@ from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
 
 from ..code.op_registry_sync import use_registrations
-from ..code.shipping import Shipment, open_shipment, pickle_value
+from ..code.shipping import Shipment, note_run, open_shipment, pickle_value
 from ..code.unpickling import opens_as_worker
 from ..code.warning_capture import WarningCollector
 from ..code.warning_filters import Filters, numbered_filters, unpack_filters
@@ -68,8 +68,8 @@ class WorkerHost:
         self._programs: dict[bytes, _Compiled] = {}
         self._sources: dict[bytes, Program] = {}
         self._shipments: dict[str, Shipment] = {}
-        self._opened: dict[str, tuple[bytes, Any]] = {}
-        """Code that this run has used, with the registrations under which it runs."""
+        self._opened: dict[str, tuple[Shipment, Any]] = {}
+        """Code that this run has used, by its name in the graph."""
         self.values = ValueStore(name, self._silently)
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
@@ -92,7 +92,7 @@ class WorkerHost:
         """
         known = None if captured else self._opened.get(fn)
         if known is not None:
-            use_registrations(known[0])
+            use_registrations(known[0].registrations)
             return known[1]
         shipment = self._shipments.get(fn[1:])
         if shipment is None:
@@ -100,7 +100,7 @@ class WorkerHost:
         use_registrations(shipment.registrations)
         opened = open_shipment(shipment, captured)
         if not captured:
-            self._opened[fn] = (shipment.registrations, opened)
+            self._opened[fn] = (shipment, opened)
         return opened
 
     def filters(self, number: int, packed: bytes) -> Filters | None:
@@ -223,6 +223,9 @@ class WorkerHost:
         finally:
             state.here = callers
             store.close_call()
+            for shipment, opened in self._opened.values():
+                if shipment.watched is not None and opened is shipment.live:
+                    note_run(shipment)
 
     def _compiled(self, key: bytes) -> _Compiled:
         found = self._programs.get(key)

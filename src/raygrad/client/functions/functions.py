@@ -82,7 +82,10 @@ class FunctionRecorder:
                 self.log.add(record)
                 values = [record.output(i) for i in range(1, len(call_signature.outputs))]
             result = one.returned(record, call_signature, values)
-            if self.execution.sync:
+            if self.code.will_run(one.shipped, forward=True):
+                record.effects = True
+                self.code.settle()
+            elif self.execution.sync:
                 self.execution.wait_for_everything()
             return result
 

@@ -75,6 +75,8 @@ class HookRecorder:
             )
             made = record_with_leaves(self._inputs, call, sources, outputs, user_site(), reachable)
             made.near = source(getattr(owner, "_context", None))
+            if code.will_run(shipped):
+                made.effects = True
             results: list[Data | None] = []
             for i, value in enumerate(values):
                 if metas[i] is None and value is None:

@@ -270,6 +270,8 @@ class RecordedFunction(FunctionNode):
             made = for_each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
             if made is not None:
                 return made
+        if self._recorder.code.waits:  # what it reads may have to run first, before anything is recorded
+            self._recorder.code.ship(self._applied)
         if self._context is None and self._repetition is not None and not self._recorder.log.closed:
             with self._rematerialised(grads):
                 return self._run(grads, create_graph, recorder)
@@ -390,10 +392,11 @@ class RecordedFunction(FunctionNode):
     def code_now(self) -> tuple[str, Sequence[Pending]]:
         """Return the name of the Function's code, and what it captures: backward reads what stands there at the pass,
         nearly always what stood there at the application."""
-        now, before = self._recorder.code.ship(self._applied), self._shipped
+        code, before = self._recorder.code, self._shipped
+        now = code.ship(self._applied)
         if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
-            return self._fn, self._captured
-        return "@" + now.fingerprint, self._recorder.code.captured(now)
+            return self._fn, code.captured_now(before, self._captured) if self._captured else ()
+        return "@" + now.fingerprint, code.captured(now)
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""

@@ -140,6 +140,8 @@ class RecordedVjp(Node):
         if self._retained_context is None:
             raise AutogradError(FREED)
         owner = self._base._recorder
+        if owner.code.waits:
+            owner.code.ship(self._base._applied)
         positions = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         inputs: list[Any] = [self._items[i] for i in positions]
         wanted = WantedGradients(positions, [(t.shape, t.dtype) for t in inputs], [t.device for t in inputs])
@@ -265,6 +267,8 @@ def record_vjp(
         )
         if not differentiate:
             return results, frozenset()
+        if recorder.code.waits:
+            recorder.code.settle()
         known, learning = shape.known, shape.learning
         if known is None:
             recorder.execution.submit()
@@ -337,6 +341,8 @@ def _recorded(
     if state.here.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
+    if recorder.code.will_run(recorder.code.ship(base._applied)):
+        made.effects = True
     made.call_cost = base._call_cost
     made.learn = shape.learning
     results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
@@ -391,6 +397,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             settings=recorder.code.settings.now(),
         )
         made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
+        made.effects |= recorder.code.will_run(shipped)
     values = [made.output(number, None) for number in range(1, 1 + len(wanted.positions))]
     return at_positions(wanted.positions, values, len(node._edges))
 
