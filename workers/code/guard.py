@@ -120,11 +120,10 @@ class Guard:
         """Guard the state of a generator of random numbers."""
         self._states.append((generator_state, (generator,), generator_state(generator)))
 
-    def state(self, read: Callable[..., Any], *given: Any) -> Any:
-        """Guard what a function reads of an object: an identity, or a number, string or tuple of such; return it."""
-        before = read(*given)
-        self._states.append((read, given, before))
-        return before
+    def state(self, read: Callable[..., Any], given: tuple[Any, ...], now: Any) -> None:
+        """Guard what a function returns for some arguments: `now`. It is called at each check, so that it must neither
+        change anything nor take long."""
+        self._states.append((read, given, now))
 
     # ---- the question -----------------------------------------------------------------------------------------------
 
