@@ -91,7 +91,7 @@ class ClosureState(CapturedState):
         for reference in self._weak:
             target = reference()
             if target is None or isinstance(target, _BY_IDENTITY) or id(target) in self._seen:
-                self.guard.state(_target, reference)
+                self.guard.state(_target, (reference,), _target(reference))
             else:
                 self._cannot_compare("an object by a weak reference")
         self._runs_here = False
@@ -123,7 +123,7 @@ class ClosureState(CapturedState):
         if kind is BuiltinFunctionType or kind is MethodWrapperType:
             return held + self._of_builtin(value)
         if isinstance(value, dict) and not isinstance(value, ParameterState):
-            self.guard.state(_keys, value)
+            self.guard.state(_keys, (value,), _keys(value))
         return self._named_only(value, held + self._of_object(value, kind))
 
     def _named_only(self, value: Any, held: list[Part]) -> list[Part]:
@@ -251,13 +251,13 @@ class ClosureState(CapturedState):
             return []
         of_library = imports_alike(kind.__module__)
         if not of_library:
-            self.guard.state(type, value)
+            self.guard.state(type, (value,), kind)
         if isinstance(value, _OWNED):
             return self._added_by_subclass(value, kind) if kind not in _OWNED else []
         read = state_reader(value)
         if read is not None:
-            state = self.guard.state(read, value)
-            self._attributes(value)
+            self.guard.state(read, (value,), state := read(value))
+            self._library_attributes(value)
             held = held_by_cache(value) if type(value) is CACHED_FUNCTION else _objects_in(state)
             return [("item", number, value, one) for number, one in enumerate(held)]
         if of_library and kind.__module__.partition(".")[0] in _FRAMEWORKS:
@@ -270,26 +270,26 @@ class ClosureState(CapturedState):
         if _cannot_be_read(value):
             self._cannot_compare(_described(value))
             return []
-        return self._attributes(value) if of_library and kind is not SimpleNamespace else []
+        return self._library_attributes(value) if of_library and kind is not SimpleNamespace else []
 
     def _of_class(self, cls: type[Any]) -> list[Part]:
         if imports_alike(cls.__module__):
             return []
-        self.guard.state(operator.attrgetter("__mro__"), cls)
+        self.guard.state(operator.attrgetter("__mro__"), (cls,), cls.__mro__)
         return [] if type(cls) in (type, FunctionMeta) else [("class", "", cls, type(cls))]
 
     def _added_by_subclass(self, value: Any, kind: type[Any]) -> list[Part]:
         """Guard the attributes that a subclass adds to a container, an array or a tuple."""
         found: list[Part] = []
         if isinstance(value, np.ndarray | tuple):
-            found = self._attributes(value)
+            found = self._library_attributes(value)
         if isinstance(value, defaultdict):
             part = ("slot", "default_factory", cast(object, value), value.default_factory)
             self.guard.references([part])
             found.append(part)
         return found if imports_alike(kind.__module__) else [*found, ("class", "", value, kind)]
 
-    def _attributes(self, value: Any) -> list[Part]:
+    def _library_attributes(self, value: Any) -> list[Part]:
         """Guard the attributes and slots of an object of a library."""
         attributes: Any = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
