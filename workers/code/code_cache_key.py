@@ -17,6 +17,7 @@ import numpy as np
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 
+from .array_form import form_of
 from .captured_state import CapturedState
 from .guard import ABSENT, BY_VALUE, Guard, is_input
 from .identity import state_of
@@ -122,7 +123,7 @@ class CodeCacheKey:
                 return self._unsure(array)
             slot = self._numbers[id(array)] = len(self.captured)
             self.captured.append(array)
-        return ("captured", 0, slot)
+        return ("captured", 0, slot, form_of(array))
 
     def _tensor(self, tensor: Tensor) -> Any:
         slot = self._numbers.get(id(tensor))

@@ -30,9 +30,6 @@ MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__"})
 BY_VALUE: Final = frozenset({type(None), bool, int, str, bytes})
 """Types whose values are compared by equality."""
 
-CAPTURED_KINDS: Final = "biufc"
-"""Kinds of dtypes of arrays that become inputs of the node of the code that captures them; empty ones do not."""
-
 _MADE_LATER: Final = MADE_BY_PYTHON | {"__warningregistry__", "__annotate_cache__", "__annotations_cache__"}
 _MADE_LATER_IN_FUNCTIONS: Final = _MADE_LATER | MADE_BY_METACLASS
 
@@ -338,7 +335,7 @@ def _shape_and_objects(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 def is_input(array: Any) -> bool:
     """Tell whether an array becomes an input of the node of the code that captures it, and no part of its pickle."""
-    return type(array) is np.ndarray and array.dtype.kind in CAPTURED_KINDS and array.size > 0
+    return type(array) is np.ndarray and array.dtype.kind in NUMERIC and array.size > 0
 
 
 def generator_state(generator: Generator) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
+from .array_form import FormedArray, copy_as_it_lies
 from .bytecode import writes_items
 from .identity import state_of
 from .importable import import_name
@@ -56,6 +57,17 @@ class Embedding:
         return load(self.data, (), tensors)
 
 
+BOXES: Final = frozenset((Embedding, FormedArray))
+"""What stands for an argument until forward is called."""
+
+
+def unboxed(value: Any) -> Any:
+    """Return what a value without tensors stands for: itself, if it is no box."""
+    if type(value) is FormedArray:
+        return value.opened()
+    return value.opened((), ()) if type(value) is Embedding else value
+
+
 def holds_tensors(value: Any) -> bool:
     """Tell whether there are tensors in an object: in containers, attributes, or what functions capture.
 
@@ -93,7 +105,9 @@ def copy_argument(value: Any) -> tuple[bytes, Any]:
     data, pickler = pickle_argument(value)
     if pickler.opened_anew and _is_opened_anew(value):
         return data, Embedding(pickle_value(value), ())
-    return data, copy.deepcopy(value, {id(one): one for one in pickler.kept})
+    known: dict[int, Any] = {id(one): one for one in pickler.kept}
+    known.update([(id(array), copy_as_it_lies(array)) for array in pickler.formed])
+    return data, copy.deepcopy(value, known)
 
 
 def _is_opened_anew(value: Any) -> bool:
@@ -118,11 +132,14 @@ def nested_tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slo
 def opened(
     args: tuple[Any, ...], named: dict[str, Any], values: Sequence[Tensor]
 ) -> tuple[tuple[Any, ...], dict[str, Any], frozenset[int]]:
-    """Return the arguments with embeddings unpickled, and the positions of arguments that are nested in one."""
+    """Return the arguments with embeddings unpickled and arrays laid out, and the positions of arguments that are
+    nested in one."""
     position, inside = 0, set[int]()
 
     def one(value: Any) -> Any:
         nonlocal position
+        if type(value) is FormedArray:
+            return value.opened()
         if type(value) is not Embedding:
             return value
         own = values[position : position + value.own]

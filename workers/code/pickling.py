@@ -31,6 +31,7 @@ from raygrad.autograd.nodes.captured_leaves import PLAIN, kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
+from .array_form import NUMERIC, base_of, form_of, formed
 from .culprit import path_to_unpicklable
 from .fingerprint import digest
 from .guard import ABSENT, is_input, value_of
@@ -127,6 +128,9 @@ class _Pickler(cloudpickle.Pickler):
                 return offered[1]
             if type(given).__name__ == "PjitFunction":  # what JAX has compiled for this process stays here
                 return _jitted, _jit_of(given)
+        if type(given) is np.ndarray and given.dtype.kind in NUMERIC and (form := form_of(given)) is not None:
+            self.keeps_form(given)
+            return formed, (base_of(given), form)
         constant = self._constant(given)
         return super().reducer_override(given) if constant is None else constant
 
@@ -135,6 +139,9 @@ class _Pickler(cloudpickle.Pickler):
 
     def keeps(self, constant: Any, state: tuple[Any, ...]) -> None:
         """Called with each object that keeps its identity, and its attributes."""
+
+    def keeps_form(self, array: np.ndarray[Any, Any]) -> None:
+        """Called with each array of numbers that lies otherwise than NumPy's pickles have it."""
 
     def class_reference(self, cls: Any) -> Any:
         """Return how the pickle names a class or function that goes by value."""
@@ -237,10 +244,10 @@ class CodePickler(_ExtractingPickler):
         self._unnamed.add(id(obj))
         super().dump(obj)
 
-    def persistent_id(self, obj: Any) -> tuple[int, int] | None:
+    def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
         kind = cast("type[Any]", type(obj))
         if kind is np.ndarray:
-            return self.extracted(obj, 0) if is_input(obj) else None
+            return (*self.extracted(obj, 0), *(form_of(obj) or ())) if is_input(obj) else None
         if kind is not Tensor and not isinstance(obj, Tensor):
             return None
         return self.extracted(obj, kind_of_capture(obj))
@@ -278,6 +285,8 @@ class ArgumentPickler(_ExtractingPickler):
         super().__init__(file)
         self.kept: list[Any] = []
         """The objects that keep their identity, and have no attributes."""
+        self.formed: list[np.ndarray[Any, Any]] = []
+        """The arrays with a form of their own."""
         self.opened_anew = False
         """Whether there are functions that go by value, or objects with attributes that keep their identity."""
 
@@ -288,6 +297,9 @@ class ArgumentPickler(_ExtractingPickler):
 
     def class_reference(self, cls: Any) -> int:
         return 0  # its definition follows
+
+    def keeps_form(self, array: np.ndarray[Any, Any]) -> None:
+        self.formed.append(array)
 
     def keeps(self, constant: Any, state: tuple[Any, ...]) -> None:
         if state:

@@ -24,6 +24,7 @@ from raygrad.autograd.core.array_layout import as_dense
 from raygrad.autograd.nodes.captured_leaves import captured_tensor
 from raygrad.autograd.tensor.tensor import Tensor
 
+from .array_form import ArrayForm, formed
 from .identity import State, Token, restored
 
 ClassName: TypeAlias = tuple[str, bool]
@@ -186,9 +187,9 @@ def fill_importing_function(function: Any, how: tuple[Any, Any, dict[str, Module
     return function
 
 
-def opened_value(array: Any, kind: int) -> Any:
-    """Return a captured array, or the tensor that it was (see `kind_of_capture`), read-only."""
-    array = as_dense(array) if kind else array
+def opened_value(array: Any, kind: int, form: ArrayForm | None = None) -> Any:
+    """Return a captured array of a form, or the tensor that it was (see `kind_of_capture`), read-only."""
+    array = as_dense(array) if kind else formed(array, form)
     if type(array) is np.ndarray and array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -204,10 +205,12 @@ class _Unpickler(pickle.Unpickler):
         self._bound: dict[int, Any] = {}
 
     def persistent_load(self, pid: Any) -> Any:
-        slot, kind = cast("tuple[int, int]", pid)
+        slot, kind, *form = cast("tuple[Any, ...]", pid)
         if slot not in self._bound:
             value = self._captured[slot]
-            self._bound[slot] = value if value is None or isinstance(value, Tensor) else opened_value(value, kind)
+            if value is not None and not isinstance(value, Tensor):
+                value = opened_value(value, kind, ArrayForm(*form) if form else None)
+            self._bound[slot] = value
         return self._bound[slot]
 
 

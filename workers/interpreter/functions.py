@@ -45,7 +45,7 @@ from raygrad.proto.ir.signatures import (
     Origin,
 )
 
-from ..code.nested_tensors import Embedding, nested_tensors_of, opened
+from ..code.nested_tensors import BOXES, Embedding, nested_tensors_of, opened
 from ..code.shipping import pickle_value
 from ..code.unpickling import functions_of
 from ..code.warning_filters import Filters
@@ -127,10 +127,12 @@ class _Forward:
         for position, number in self._numbers:
             args[position].output_nr = number
         named: dict[str, Any] = {}
+        boxed: list[Any] = []
         embedded: list[Embedding] = []
         if not self._only_tensors:
             named = {name: slots[source] for name, source in zip(self._names, self._given_by_name, strict=True)}
-            embedded = [value for value in (*args, *named.values()) if type(value) is Embedding]
+            boxed = [value for value in (*args, *named.values()) if type(value) in BOXES]
+            embedded = [value for value in boxed if type(value) is Embedding]
         captured, leaves, recorded = self._captured, self._leaves, self._recorded
         beside = len(captured) - sum([one.own for one in embedded])
         read = [slots[s] for s in captured[:beside]] if beside else []
@@ -138,7 +140,7 @@ class _Forward:
         lent = leaves.lend(slots, read, [], dict(enumerate(tensors))) if leaves else []
         cls = self._host.code(self._step.node.fn, read)
         inside: frozenset[int] = frozenset()
-        if embedded:
+        if boxed:
             with functions_of(cls):
                 args, named, inside = opened(args, named, tensors)
         placed = tensor_devices(args) if _may_be_on_device(args) else None

@@ -34,6 +34,7 @@ from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.specs import LIVE, STAYS
 
+from ..code.nested_tensors import unboxed
 from ..code.unpickling import functions_of
 from .context_codec import (
     PLAIN,
@@ -237,7 +238,7 @@ def bound_to(node: FunctionNode) -> int:
 
 def with_attributes(node: FunctionNode, assigned: Sequence[tuple[str, int]], values: Sequence[Any]) -> FunctionNode:
     """Return a copy of a context with attributes that the client set: (name, 1 if the value is a tensor's array)."""
-    values = [Tensor.made(value) if one[1] else value for one, value in zip(assigned, values, strict=True)]
+    values = [Tensor.made(value) if one[1] else unboxed(value) for one, value in zip(assigned, values, strict=True)]
     return copy_with_attributes(node, dict(zip([name for name, _ in assigned], values, strict=True)))
 
 

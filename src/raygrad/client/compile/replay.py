@@ -18,6 +18,7 @@ from raygrad.autograd.storage.storage import owner_of
 from raygrad.autograd.storage.version_counter import bump
 from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.workers.code.array_form import base_of
 from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
 
 from ..recording.records import Constant, LeafRecord, NodeRecord
@@ -306,7 +307,7 @@ class Replay:
             elif type(source) is RandomDraw:
                 externals.append(SuppliedExternal(_fixed(draws[source.number])))
             else:
-                captured.append(self._inputs.snapshots.of(source))
+                captured.append(self._inputs.snapshots.of(base_of(source)))
                 externals.append(SuppliedExternal(captured[-1].value))
         self._captured = captured  # those of the call before are let go: what has stayed the same is sent once
         return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals)), draws

@@ -21,6 +21,7 @@ from raygrad.autograd.storage.storage import is_shared
 from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
+from raygrad.workers.code.array_form import base_of
 from raygrad.workers.code.shipping import Shipped
 
 from ..recording.records import LeafRecord
@@ -197,8 +198,9 @@ class Trace:
     def copy_of(self, array: np.ndarray[Any, Any]) -> Pending:
         """Return what stands for an array that user code captures, as it is now."""
         known = self._copies.get(id(array))
-        if known is None or not is_still(value_of_leaf(known), array):
-            known = self._copies[id(array)] = self.inputs.constant_array(np.array(array, copy=True, order="K"))
+        base = base_of(array)
+        if known is None or not is_still(value_of_leaf(known), base):
+            known = self._copies[id(array)] = self.inputs.constant_array(np.array(base, copy=True, order="K"))
             self.origins[key_of(known)] = array
             self.kept.append(known)
         return known
