@@ -337,10 +337,10 @@ def warn_once(subject: Any, message: str, warned: weakref.WeakSet[Any] = _warned
         warned.add(subject)
     except TypeError:  # takes no weak references, or is not hashable: warned each time
         pass
-    warnings.warn(message, UserWarning, stacklevel=_users_level())
+    warnings.warn(message, UserWarning, stacklevel=users_level())
 
 
-def _users_level() -> int:
+def users_level() -> int:
     """Return the stack level, as `warnings.warn` counts it, of the first caller outside raygrad."""
     frame = sys._getframe(1)
     level = 1

@@ -60,9 +60,9 @@ def may_grow() -> bool:
     if config is not None and config.node_group_configs:
         return True
     status = importlib.import_module("ray.experimental.internal_kv")._internal_kv_get("__autoscaling_status")
-    report = json.loads(status).get("autoscaler_report") if status else None
-    # without an autoscaler Ray reports each node as a type of its own
-    return any(not kind.startswith("node_") for kind in (report or {}).get("active_nodes", {}))
+    report: dict[str, Any] = (json.loads(status).get("autoscaler_report") if status else None) or {}
+    kinds: dict[str, int] = report.get("active_nodes") or {}
+    return not all([kind.startswith("node_") for kind in kinds])  # without an autoscaler each node is its own kind
 
 
 RAY_SHUT_DOWN: Final = (
