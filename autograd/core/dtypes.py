@@ -46,7 +46,9 @@ def is_known(dtype: DType) -> Any:
     return dtype in _NATIVE  # names would be clearer, and cost NumPy ten times as much
 
 
-class _Default:
+class DefaultDtype:
+    """The default dtype of the process."""
+
     dtype: DType = float32
 
 
@@ -58,8 +60,8 @@ own (`Modes.default_dtype`), beside threads of the program. Others check only wh
 def get_default_dtype() -> DType:
     """Return the dtype of tensors made from Python floats."""
     if OVERRIDES:
-        return state.here.default_dtype or _Default.dtype
-    return _Default.dtype
+        return state.here.default_dtype or DefaultDtype.dtype
+    return DefaultDtype.dtype
 
 
 def set_default_dtype(dtype: Any) -> None:
@@ -76,7 +78,7 @@ def set_default_dtype(dtype: Any) -> None:
     if OVERRIDES and state.here.default_dtype is not None:
         state.here.default_dtype = wanted
     else:
-        _Default.dtype = wanted
+        DefaultDtype.dtype = wanted
 
 
 def as_dtype(dtype: Any) -> DType:

@@ -10,13 +10,14 @@ hooks set it themselves.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import numpy as np
 
 from ..core import dtypes
+from ..core.dtypes import OVERRIDES, DefaultDtype
 from ..core.modes import Modes, state
 from ..nodes.anomaly import AnomalyMode
 from .autocast import capture_modes, restored_modes
@@ -82,6 +83,7 @@ except ImportError:  # NumPy 2.1
 
 _errors: Any = _found_errors
 _options: Any = _found_options
+_errors_now, _options_now = _errors.get, _options.get
 _fresh = contextvars.Context()
 _ERRORS: Final[Any] = _fresh.run(_errors.get)
 """What NumPy does of itself: it is the same object as long as nobody sets anything."""
@@ -105,14 +107,15 @@ def capture_settings() -> Settings:
     """Return the settings of this thread; () if all are as a program finds them at its start."""
     here = state.here
     if (
-        _errors.get() is _ERRORS
-        and _options.get() is _OPTIONS
-        and here.casting is None
+        here.casting is None
         and here.device is None
         and here.anomaly is None
         and not here.inference
         and here.engine_threads
-        and dtypes.get_default_dtype() is _FLOAT32
+        and DefaultDtype.dtype is _FLOAT32
+        and not OVERRIDES
+        and _errors_now() is _ERRORS
+        and _options_now() is _OPTIONS
     ):
         return ()
     return _captured(here)
@@ -171,7 +174,7 @@ def restored_settings(recorded: Settings) -> Generator[None]:
     here = state.here
     modes = here.anomaly, here.inference, here.engine_threads, here.default_dtype
     errors, options = _errors.set(_ERRORS), _options.set(_OPTIONS)
-    dtypes.OVERRIDES.append(None)
+    OVERRIDES.append(None)
     try:
         casting = given.get("casting", ())
         cast = casting or here.casting is not None or here.device is not None
@@ -184,7 +187,7 @@ def restored_settings(recorded: Settings) -> Generator[None]:
             here.changed()
             yield
     finally:
-        dtypes.OVERRIDES.pop()
+        OVERRIDES.pop()
         _options.reset(options)
         _errors.reset(errors)
         here.anomaly, here.inference, here.engine_threads, here.default_dtype = modes
@@ -211,20 +214,40 @@ def _set_options(recorded: Settings) -> None:
         np.set_printoptions(**options)
 
 
-class DefaultSettings:
-    """The settings that a program finds at its start, around code of a session that was recorded under them: what
-    `restored_settings(())` restores, where the modes of a thread are so already but for what user code has set."""
+# ---- the default ones ------------------------------------------------------------------------------------------------
 
-    __slots__ = ("_tokens",)
+_IGNORING: Final[Any] = _fresh.run(lambda: (np.seterr(all="ignore"), _errors.get())[1])
+
+
+class WorkerSettings:
+    """The settings of a thread while it runs a segment: those that a program finds at its start, but that NumPy's
+    errors are ignored, as built-in ops have it. Around user code are those of its recording."""
+
+    __slots__ = ("_errors", "_options")
 
     def __enter__(self) -> None:
-        here = state.here
-        dtypes.OVERRIDES.append(None)
-        self._tokens = here, here.default_dtype, _errors.set(_ERRORS), _options.set(_OPTIONS)
-        here.default_dtype = _FLOAT32
+        OVERRIDES.append(None)
+        state.here.default_dtype = _FLOAT32
+        self._errors, self._options = _errors.set(_IGNORING), _options.set(_OPTIONS)
 
     def __exit__(self, *_: object) -> None:
-        here, here.default_dtype, errors, options = self._tokens
-        _options.reset(options)
-        _errors.reset(errors)
-        dtypes.OVERRIDES.pop()
+        _options.reset(self._options)
+        _errors.reset(self._errors)
+        OVERRIDES.pop()
+
+
+def with_default_settings(run: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return code of a segment that runs under the default settings, as most user code does."""
+    set_errors, reset_errors, options_now, default = _errors.set, _errors.reset, _options.get, _ERRORS
+
+    def by_default(slots: Any) -> None:
+        token = set_errors(default)
+        try:
+            run(slots)
+        finally:
+            reset_errors(token)
+            state.here.default_dtype = _FLOAT32  # what it has set ends with it
+            if options_now() is not _OPTIONS:
+                _options.set(_OPTIONS)
+
+    return by_default

@@ -20,7 +20,7 @@ from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
 from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
-from raygrad.autograd.dispatch.settings import DefaultSettings, restored_settings
+from raygrad.autograd.dispatch.settings import restored_settings, with_default_settings
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import OpContext, vjp_arrays
@@ -74,12 +74,7 @@ def compile_steps(program: Program, host: Host) -> list[Execute]:
 def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
     """Return what runs user code under the settings of the moment at which it was recorded (DR-10, LG-14)."""
     if not recorded:  # as nearly always
-
-        def by_default(slots: Slots) -> None:
-            with DefaultSettings():
-                execute(slots)
-
-        return by_default
+        return with_default_settings(execute)
     filters = next((host.filters(*entry[1:]) for entry in recorded if entry[0] == "warnings"), None)
     code = code_in(recorded)
 

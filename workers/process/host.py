@@ -11,9 +11,8 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from raygrad.autograd.core.modes import Modes, state
+from raygrad.autograd.dispatch.settings import WorkerSettings
 from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
@@ -187,7 +186,7 @@ class WorkerHost:
 
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
-            with emitting_to(sink), np.errstate(all="ignore"), fewer_collections() as collector:
+            with emitting_to(sink), WorkerSettings(), fewer_collections() as collector:
                 clock = time.perf_counter
                 waits = GilWaitClock()
                 since = clock()
@@ -240,7 +239,7 @@ class WorkerHost:
         callers = state.here
         state.here = Modes(callers.passes, self._local, callers.evict)
         try:
-            with np.errstate(all="ignore"), emitting_to(None):
+            with WorkerSettings(), emitting_to(None):
                 yield
         finally:
             self.report, state.here = report, callers
