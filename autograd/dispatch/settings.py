@@ -17,8 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..core import dtypes
-from ..core.dtypes import OVERRIDES, DefaultDtype
+from ..core.dtypes import DefaultDtype
 from ..core.modes import Modes, state
+from ..core.session_threads import SEGMENTS
 from ..nodes.anomaly import AnomalyMode
 from .autocast import capture_modes, restored_modes
 
@@ -113,7 +114,7 @@ def capture_settings() -> Settings:
         and not here.inference
         and here.engine_threads
         and DefaultDtype.dtype is _FLOAT32
-        and not OVERRIDES
+        and not SEGMENTS
         and _errors_now() is _ERRORS
         and _options_now() is _OPTIONS
     ):
@@ -174,7 +175,7 @@ def restored_settings(recorded: Settings) -> Generator[None]:
     here = state.here
     modes = here.anomaly, here.inference, here.engine_threads, here.default_dtype
     errors, options = _errors.set(_ERRORS), _options.set(_OPTIONS)
-    OVERRIDES.append(None)
+    SEGMENTS.append(None)
     try:
         casting = given.get("casting", ())
         cast = casting or here.casting is not None or here.device is not None
@@ -187,7 +188,7 @@ def restored_settings(recorded: Settings) -> Generator[None]:
             here.changed()
             yield
     finally:
-        OVERRIDES.pop()
+        SEGMENTS.pop()
         _options.reset(options)
         _errors.reset(errors)
         here.anomaly, here.inference, here.engine_threads, here.default_dtype = modes
@@ -226,14 +227,14 @@ class WorkerSettings:
     __slots__ = ("_errors", "_options")
 
     def __enter__(self) -> None:
-        OVERRIDES.append(None)
+        SEGMENTS.append(None)
         state.here.default_dtype = _FLOAT32
         self._errors, self._options = _errors.set(_IGNORING), _options.set(_OPTIONS)
 
     def __exit__(self, *_: object) -> None:
         _options.reset(self._options)
         _errors.reset(self._errors)
-        OVERRIDES.pop()
+        SEGMENTS.pop()
 
 
 def with_default_settings(run: Callable[[Any], None]) -> Callable[[Any], None]:
