@@ -10,9 +10,10 @@ hooks set it themselves.
 from __future__ import annotations
 
 import contextvars
+import importlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -34,12 +35,16 @@ LIVE: Final = frozenset((ERROR_HANDLER, FORMATTER))
 of arrays."""
 
 
+def _options_of_numpy() -> dict[str, Any]:
+    return dict(cast("dict[str, Any]", np.get_printoptions()))
+
+
 class _Options:
     """NumPy's print options where NumPy does not keep them in a context variable."""
 
     def get(self) -> dict[str, Any]:
         """Return the options that hold now."""
-        return np.get_printoptions()
+        return _options_of_numpy()
 
     def set(self, options: dict[str, Any]) -> dict[str, Any]:
         """Set options; return those before, for `reset`."""
@@ -73,17 +78,16 @@ class _Errors:
         self.set(before)
 
 
-try:
-    from numpy._core.umath import _extobj_contextvar as _found_errors
-except ImportError:  # not public, and so perhaps gone: as for the derivative rules
-    _found_errors = _Errors()
-try:
-    from numpy._core.printoptions import format_options as _found_options
-except ImportError:  # NumPy 2.1
-    _found_options = _Options()
+def _variable_of_numpy(module: str, name: str, instead: Any) -> Any:
+    """Return a context variable of NumPy's, or `instead` where it is not found: none of them is public."""
+    try:
+        return getattr(importlib.import_module(module), name, instead)
+    except ImportError:
+        return instead
 
-_errors: Any = _found_errors
-_options: Any = _found_options
+
+_errors = _variable_of_numpy("numpy._core.umath", "_extobj_contextvar", _Errors())
+_options = _variable_of_numpy("numpy._core.printoptions", "format_options", _Options())
 _errors_now, _options_now = _errors.get, _options.get
 _fresh = contextvars.Context()
 _ERRORS: Final[Any] = _fresh.run(_errors.get)
@@ -97,7 +101,7 @@ def _plain_errors() -> tuple[Any, ...]:
 
 
 _PLAIN_ERRORS: Final = _fresh.run(_plain_errors)
-_PLAIN_OPTIONS: Final[dict[str, Any]] = _fresh.run(np.get_printoptions)
+_PLAIN_OPTIONS: Final[dict[str, Any]] = _fresh.run(_options_of_numpy)
 _FLOAT32: Final = dtypes.float32
 
 
@@ -149,9 +153,9 @@ def _captured(here: Modes) -> Settings:
 
 
 def _captured_options() -> Generator[tuple[Any, ...]]:
-    for name, value in np.get_printoptions().items():
+    for name, value in _options_of_numpy().items():
         if name == "formatter":
-            for kind, function in sorted((value or {}).items()):
+            for kind, function in sorted(cast("dict[str, Any]", value or {}).items()):
                 yield (FORMATTER, kind, function)
         elif name == "override_repr":
             if value is not None:
@@ -161,7 +165,7 @@ def _captured_options() -> Generator[tuple[Any, ...]]:
 
 
 def _plain_number(value: Any) -> int | float:
-    return float(value) if isinstance(value, float | np.floating) else int(value)
+    return float(value) if np.asarray(value).dtype.kind == "f" else int(value)
 
 
 # ---- restored --------------------------------------------------------------------------------------------------------

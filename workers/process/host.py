@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 from raygrad.autograd.core.modes import Modes, state
@@ -20,7 +21,7 @@ from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, P
 from ..code.op_registry_sync import use_registrations
 from ..code.shipping import Shipment, open_shipment, pickle_value
 from ..code.warning_capture import WarningCollector
-from ..code.warning_filters import Filters, numbered_filters, unpack_filters
+from ..code.warning_filters import filtered_by, numbered_filters, unpack_filters
 from ..interpreter.compiler import compile_steps
 from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
@@ -100,12 +101,12 @@ class WorkerHost:
             self._opened[fn] = (shipment.registrations, opened)
         return opened
 
-    def filters(self, number: int, packed: bytes) -> Filters | None:
-        """Return the filters of `warnings` under which user code was recorded, by their number in the client's process
-        or, in another one, by what it packed; None if those in force will do."""
+    def filtered(self, number: int, packed: bytes) -> AbstractContextManager[None]:
+        """Return a block under the filters of `warnings` with which user code was recorded: by their number in the
+        client's process or, in another one, by what the client packed."""
         if self._warnings is None:
-            return numbered_filters(number)
-        return unpack_filters(packed) if packed else None
+            return filtered_by(numbered_filters(number))
+        return filtered_by(unpack_filters(packed), of_program=False) if packed else contextlib.nullcontext()
 
     def forget(self, keys: Sequence[bytes]) -> None:
         """Forget programs that no call will name any more. Any thread may call this."""
