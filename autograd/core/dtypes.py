@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .modes import state
+from .session_threads import SEGMENTS
 
 DType = np.dtype[Any]
 
@@ -46,20 +47,18 @@ def is_known(dtype: DType) -> Any:
     return dtype in _NATIVE  # names would be clearer, and cost NumPy ten times as much
 
 
-class _Default:
+class DefaultDtype:
+    """The default dtype of the process."""
+
     dtype: DType = float32
 
 
-OVERRIDES: list[None] = []
-"""One entry per block, on any thread, in which user code of a session runs: such a thread has a default dtype of its
-own (`Modes.default_dtype`), beside threads of the program. Others check only whether this is empty."""
-
-
 def get_default_dtype() -> DType:
-    """Return the dtype of tensors made from Python floats."""
-    if OVERRIDES:
-        return state.here.default_dtype or _Default.dtype
-    return _Default.dtype
+    """Return the dtype of tensors made from Python floats. Where segments run in this process, theirs are beside that
+    of the program (`Modes.default_dtype`)."""
+    if SEGMENTS:
+        return state.here.default_dtype or DefaultDtype.dtype
+    return DefaultDtype.dtype
 
 
 def set_default_dtype(dtype: Any) -> None:
@@ -73,10 +72,10 @@ def set_default_dtype(dtype: Any) -> None:
     wanted = as_dtype(dtype)
     if wanted.kind != "f":
         raise TypeError(f"the default dtype must be a floating dtype, got {wanted}")
-    if OVERRIDES and state.here.default_dtype is not None:
+    if SEGMENTS and state.here.default_dtype is not None:
         state.here.default_dtype = wanted
     else:
-        _Default.dtype = wanted
+        DefaultDtype.dtype = wanted
 
 
 def as_dtype(dtype: Any) -> DType:

@@ -10,14 +10,17 @@ hooks set it themselves.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Generator
+import importlib
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from ..core import dtypes
+from ..core.dtypes import DefaultDtype
 from ..core.modes import Modes, state
+from ..core.session_threads import SEGMENTS
 from ..nodes.anomaly import AnomalyMode
 from .autocast import capture_modes, restored_modes
 
@@ -32,12 +35,16 @@ LIVE: Final = frozenset((ERROR_HANDLER, FORMATTER))
 of arrays."""
 
 
+def _options_of_numpy() -> dict[str, Any]:
+    return dict(cast("dict[str, Any]", np.get_printoptions()))
+
+
 class _Options:
     """NumPy's print options where NumPy does not keep them in a context variable."""
 
     def get(self) -> dict[str, Any]:
         """Return the options that hold now."""
-        return np.get_printoptions()
+        return _options_of_numpy()
 
     def set(self, options: dict[str, Any]) -> dict[str, Any]:
         """Set options; return those before, for `reset`."""
@@ -71,17 +78,17 @@ class _Errors:
         self.set(before)
 
 
-try:
-    from numpy._core.umath import _extobj_contextvar as _found_errors
-except ImportError:  # not public, and so perhaps gone: as for the derivative rules
-    _found_errors = _Errors()
-try:
-    from numpy._core.printoptions import format_options as _found_options
-except ImportError:  # NumPy 2.1
-    _found_options = _Options()
+def _variable_of_numpy(module: str, name: str, instead: Any) -> Any:
+    """Return a context variable of NumPy's, or `instead` where it is not found: none of them is public."""
+    try:
+        return getattr(importlib.import_module(module), name, instead)
+    except ImportError:
+        return instead
 
-_errors: Any = _found_errors
-_options: Any = _found_options
+
+_errors = _variable_of_numpy("numpy._core.umath", "_extobj_contextvar", _Errors())
+_options = _variable_of_numpy("numpy._core.printoptions", "format_options", _Options())
+_errors_now, _options_now = _errors.get, _options.get
 _fresh = contextvars.Context()
 _ERRORS: Final[Any] = _fresh.run(_errors.get)
 """What NumPy does of itself: it is the same object as long as nobody sets anything."""
@@ -94,7 +101,7 @@ def _plain_errors() -> tuple[Any, ...]:
 
 
 _PLAIN_ERRORS: Final = _fresh.run(_plain_errors)
-_PLAIN_OPTIONS: Final[dict[str, Any]] = _fresh.run(np.get_printoptions)
+_PLAIN_OPTIONS: Final[dict[str, Any]] = _fresh.run(_options_of_numpy)
 _FLOAT32: Final = dtypes.float32
 
 
@@ -105,14 +112,15 @@ def capture_settings() -> Settings:
     """Return the settings of this thread; () if all are as a program finds them at its start."""
     here = state.here
     if (
-        _errors.get() is _ERRORS
-        and _options.get() is _OPTIONS
-        and here.casting is None
+        here.casting is None
         and here.device is None
         and here.anomaly is None
         and not here.inference
         and here.engine_threads
-        and dtypes.get_default_dtype() is _FLOAT32
+        and DefaultDtype.dtype is _FLOAT32
+        and not SEGMENTS
+        and _errors_now() is _ERRORS
+        and _options_now() is _OPTIONS
     ):
         return ()
     return _captured(here)
@@ -145,9 +153,9 @@ def _captured(here: Modes) -> Settings:
 
 
 def _captured_options() -> Generator[tuple[Any, ...]]:
-    for name, value in np.get_printoptions().items():
+    for name, value in _options_of_numpy().items():
         if name == "formatter":
-            for kind, function in sorted((value or {}).items()):
+            for kind, function in sorted(cast("dict[str, Any]", value or {}).items()):
                 yield (FORMATTER, kind, function)
         elif name == "override_repr":
             if value is not None:
@@ -157,7 +165,7 @@ def _captured_options() -> Generator[tuple[Any, ...]]:
 
 
 def _plain_number(value: Any) -> int | float:
-    return float(value) if isinstance(value, float | np.floating) else int(value)
+    return float(value) if np.asarray(value).dtype.kind == "f" else int(value)
 
 
 # ---- restored --------------------------------------------------------------------------------------------------------
@@ -171,7 +179,7 @@ def restored_settings(recorded: Settings) -> Generator[None]:
     here = state.here
     modes = here.anomaly, here.inference, here.engine_threads, here.default_dtype
     errors, options = _errors.set(_ERRORS), _options.set(_OPTIONS)
-    dtypes.OVERRIDES.append(None)
+    SEGMENTS.append(None)
     try:
         casting = given.get("casting", ())
         cast = casting or here.casting is not None or here.device is not None
@@ -184,7 +192,7 @@ def restored_settings(recorded: Settings) -> Generator[None]:
             here.changed()
             yield
     finally:
-        dtypes.OVERRIDES.pop()
+        SEGMENTS.pop()
         _options.reset(options)
         _errors.reset(errors)
         here.anomaly, here.inference, here.engine_threads, here.default_dtype = modes
@@ -211,20 +219,40 @@ def _set_options(recorded: Settings) -> None:
         np.set_printoptions(**options)
 
 
-class DefaultSettings:
-    """The settings that a program finds at its start, around code of a session that was recorded under them: what
-    `restored_settings(())` restores, where the modes of a thread are so already but for what user code has set."""
+# ---- the default ones ------------------------------------------------------------------------------------------------
 
-    __slots__ = ("_tokens",)
+_IGNORING: Final[Any] = _fresh.run(lambda: (np.seterr(all="ignore"), _errors.get())[1])
+
+
+class WorkerSettings:
+    """The settings of a thread while it runs a segment: those that a program finds at its start, but that NumPy's
+    errors are ignored, as built-in ops have it. Around user code are those of its recording."""
+
+    __slots__ = ("_errors", "_options")
 
     def __enter__(self) -> None:
-        here = state.here
-        dtypes.OVERRIDES.append(None)
-        self._tokens = here, here.default_dtype, _errors.set(_ERRORS), _options.set(_OPTIONS)
-        here.default_dtype = _FLOAT32
+        SEGMENTS.append(None)
+        state.here.default_dtype = _FLOAT32
+        self._errors, self._options = _errors.set(_IGNORING), _options.set(_OPTIONS)
 
     def __exit__(self, *_: object) -> None:
-        here, here.default_dtype, errors, options = self._tokens
-        _options.reset(options)
-        _errors.reset(errors)
-        dtypes.OVERRIDES.pop()
+        _options.reset(self._options)
+        _errors.reset(self._errors)
+        SEGMENTS.pop()
+
+
+def with_default_settings(run: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return code of a segment that runs under the default settings, as most user code does."""
+    set_errors, reset_errors, options_now, default = _errors.set, _errors.reset, _options.get, _ERRORS
+
+    def by_default(slots: Any) -> None:
+        token = set_errors(default)
+        try:
+            run(slots)
+        finally:
+            reset_errors(token)
+            state.here.default_dtype = _FLOAT32  # what it has set ends with it
+            if options_now() is not _OPTIONS:
+                _options.set(_OPTIONS)
+
+    return by_default

@@ -181,6 +181,8 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
             elif recorder is None:
                 recorder = owner
     if recorder is None:
+        if here.outside is not None:
+            here.computes()
         result = apply_with_tangents(cls, args, named)[2]
         if here.inference:
             for output in _outputs(result):

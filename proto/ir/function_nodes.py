@@ -5,7 +5,7 @@ User code is named by "@" and its fingerprint, and shipped beside the graph.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from .node_base import ROLE_FUNCTION, ROLE_HOOK, Ids, distinct
 from .signatures import ObservedSignature
@@ -43,7 +43,10 @@ _LENGTHS: Final = {
 
 def is_setting(entry: Any) -> bool:
     """Tell whether something is an entry of `Settings`, by its name and its number of values."""
-    return type(entry) is tuple and len(entry) > 0 and len(entry) in _LENGTHS.get(entry[0], ())
+    if not isinstance(entry, tuple) or not entry:
+        return False
+    values = cast("tuple[Any, ...]", entry)
+    return len(values) in _LENGTHS.get(values[0], ())
 
 
 def device_in(settings: Settings) -> str:

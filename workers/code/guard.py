@@ -24,6 +24,8 @@ from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 
+from .array_form import NUMERIC
+
 MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__"})
 """Members of a class that Python makes, and that are no part of its definition."""
 

@@ -8,10 +8,12 @@ code may catch it, and else fails by it.
 from __future__ import annotations
 
 import re
+import threading
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 from raygrad.errors import NotShippable
 
@@ -64,6 +66,7 @@ def pack_filters(filters: Filters) -> bytes:
     return pickle_value(packed)
 
 
+@lru_cache(maxsize=64)
 def unpack_filters(packed: bytes) -> Filters:
     """Return filters of `pack_filters`, without those of categories that cannot be imported here."""
     filters: list[Any] = []
@@ -88,10 +91,13 @@ def _compiled(pattern: tuple[str, int] | None) -> re.Pattern[str] | None:
 
 
 @contextmanager
-def filtered_by(filters: Filters) -> Generator[None]:
-    """Put filters in force in a block. They are the process's: the thread that does so has to be the program's own, or
-    that of a worker of its own process."""
+def filtered_by(filters: Filters, *, of_program: bool = True) -> Generator[None]:
+    """Put filters in force in a block. They belong to the process: in that `of_program` only its main thread changes
+    them, since it is then in no block of the program's own; on other threads those in force stay."""
+    if of_program and (threading.current_thread() is not threading.main_thread() or list(filters) == warnings.filters):
+        yield
+        return
     with warnings.catch_warnings():
         warnings.resetwarnings()  # which tells the interpreter that they change
-        warnings.filters.extend(filters)  # pyright: ignore[reportAttributeAccessIssue]
+        cast("list[Any]", warnings.filters).extend(filters)
         yield

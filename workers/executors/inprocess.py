@@ -381,8 +381,8 @@ class InProcessExecutor(Executor):
 
     def _execute(self, worker: _Worker, work: Work, objects: list[Any]) -> tuple[Record, list[Any]]:
         """Run a call on a host; only here is user code run: under the filters of `warnings` with which the session
-        began, unless it is on a thread beside the program's, or was recorded under others."""
-        if warnings.filters != self._filters and threading.get_ident() not in self._own_threads:
+        began, unless it was recorded under others."""
+        if warnings.filters != self._filters:
             with filtered_by(self._filters):
                 return self._executed(worker, work, objects)
         return self._executed(worker, work, objects)

@@ -20,7 +20,7 @@ from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
 from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
-from raygrad.autograd.dispatch.settings import DefaultSettings, restored_settings
+from raygrad.autograd.dispatch.settings import restored_settings, with_default_settings
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import OpContext, vjp_arrays
@@ -50,7 +50,6 @@ from raygrad.proto.ir.nodes import (
 from raygrad.proto.ir.program import Program, Step
 
 from ..code.unpickling import load
-from ..code.warning_filters import filtered_by
 from ..values.slots import Execute, Slots
 from .arguments import given
 from .derivatives import compile_function_vjp
@@ -74,13 +73,8 @@ def compile_steps(program: Program, host: Host) -> list[Execute]:
 def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
     """Return what runs user code under the settings of the moment at which it was recorded (DR-10, LG-14)."""
     if not recorded:  # as nearly always
-
-        def by_default(slots: Slots) -> None:
-            with DefaultSettings():
-                execute(slots)
-
-        return by_default
-    filters = next((host.filters(*entry[1:]) for entry in recorded if entry[0] == "warnings"), None)
+        return with_default_settings(execute)
+    filters = next((entry[1:] for entry in recorded if entry[0] == "warnings"), None)
     code = code_in(recorded)
 
     def as_recorded(slots: Slots) -> None:
@@ -88,7 +82,7 @@ def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
         if code:
             known = {name: host.code(name, ()) for name in code}
             settings = tuple([(*entry[:-1], known.get(entry[-1], entry[-1])) for entry in recorded])
-        with restored_settings(settings), nullcontext() if filters is None else filtered_by(filters):
+        with restored_settings(settings), host.filtered(*filters) if filters else nullcontext():
             execute(slots)
 
     return as_recorded

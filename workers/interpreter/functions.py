@@ -6,7 +6,7 @@ The runner compiles `FunctionCall` nodes with it (H3); derivatives are in `deriv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
@@ -48,7 +48,6 @@ from raygrad.proto.ir.signatures import (
 from ..code.nested_tensors import BOXES, Embedding, nested_tensors_of, opened
 from ..code.shipping import pickle_value
 from ..code.unpickling import functions_of
-from ..code.warning_filters import Filters
 from ..memory.accounting import held_by_context
 from ..values.contexts import Context, attributes_of, bound_to
 from ..values.slots import Execute, Slots
@@ -78,8 +77,8 @@ class Host(Protocol):
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
 
-    def filters(self, number: int, packed: bytes) -> Filters | None:
-        """Return the filters of `warnings` that a setting names; None if those in force will do."""
+    def filtered(self, number: int, packed: bytes) -> AbstractContextManager[None]:
+        """Return a block under the filters of `warnings` that a setting names."""
         ...
 
     @property

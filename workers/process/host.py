@@ -10,11 +10,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from raygrad.autograd.core.modes import Modes, state
+from raygrad.autograd.dispatch.settings import WorkerSettings
 from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
@@ -23,7 +23,7 @@ from ..code.op_registry_sync import use_registrations
 from ..code.shipping import Shipment, note_run, open_shipment, pickle_value
 from ..code.unpickling import opens_as_worker
 from ..code.warning_capture import WarningCollector
-from ..code.warning_filters import Filters, numbered_filters, unpack_filters
+from ..code.warning_filters import filtered_by, numbered_filters, unpack_filters
 from ..interpreter.compiler import compile_steps
 from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
@@ -103,12 +103,12 @@ class WorkerHost:
             self._opened[fn] = (shipment, opened)
         return opened
 
-    def filters(self, number: int, packed: bytes) -> Filters | None:
-        """Return the filters of `warnings` under which user code was recorded, by their number in the client's process
-        or, in another one, by what it packed; None if those in force will do."""
+    def filtered(self, number: int, packed: bytes) -> AbstractContextManager[None]:
+        """Return a block under the filters of `warnings` with which user code was recorded: by their number in the
+        client's process or, in another one, by what the client packed."""
         if self._warnings is None:
-            return numbered_filters(number)
-        return unpack_filters(packed) if packed else None
+            return filtered_by(numbered_filters(number))
+        return filtered_by(unpack_filters(packed), of_program=False) if packed else contextlib.nullcontext()
 
     def forget(self, keys: Sequence[bytes]) -> None:
         """Forget programs that no call will name any more. Any thread may call this."""
@@ -189,7 +189,7 @@ class WorkerHost:
 
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
-            with emitting_to(sink), np.errstate(all="ignore"), fewer_collections() as collector:
+            with emitting_to(sink), WorkerSettings(), fewer_collections() as collector:
                 clock = time.perf_counter
                 waits = GilWaitClock()
                 since = clock()
@@ -247,7 +247,7 @@ class WorkerHost:
         callers = state.here
         state.here = Modes(callers.passes, self._local, callers.evict)
         try:
-            with np.errstate(all="ignore"), emitting_to(None):
+            with WorkerSettings(), emitting_to(None):
                 yield
         finally:
             self.report, state.here = report, callers

@@ -27,7 +27,7 @@ class SettingsRecorder:
         self._at_start: Filters = tuple(warnings.filters)
         self._latest: Any = None
         """The filters that were looked at last."""
-        self._entry: tuple[Any, ...] = ()
+        self._entry: Settings = ()
         """What nodes say of these."""
 
     def now(self) -> Settings:
@@ -36,9 +36,9 @@ class SettingsRecorder:
         found = capture_settings()
         if warnings.filters != self._latest:
             self._look_at_filters()
-        if self._entry:
-            found = (*found, self._entry)
-        return found if not found or LIVE.isdisjoint([entry[0] for entry in found]) else self._shipped(found)
+        if not found:
+            return self._entry
+        return (*found, *self._entry) if LIVE.isdisjoint([entry[0] for entry in found]) else self._shipped(found)
 
     def _look_at_filters(self) -> None:
         self._latest = filters = list(warnings.filters)
@@ -46,11 +46,13 @@ class SettingsRecorder:
         if at_start and not (self._remote and make_errors(filters)):
             self._entry = ()
         else:
-            self._entry = ("warnings", number_of(filters), pack_filters(filters) if self._remote else b"")
+            packed = pack_filters(filters) if self._remote else b""
+            self._entry = (("warnings", number_of(filters), packed),)
 
     def _shipped(self, settings: Settings) -> Settings:
         """Return settings with the names of user code in the place of functions."""
-        return tuple([(*entry[:-1], self._name(entry)) if entry[0] in LIVE else entry for entry in settings])
+        named = [(*entry[:-1], self._name(entry)) if entry[0] in LIVE else entry for entry in settings]
+        return (*named, *self._entry)
 
     def _name(self, entry: tuple[Any, ...]) -> str:
         shipped = self._ship(entry[-1])

@@ -311,7 +311,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         shape = None if base._freed else base._shapes.get(key)
         if shape is None or shape.generation != recorder.observed.generation:
             shape = VjpSignature(
-                base, 1, items, base._requiring(), wanted_gradients(base), False, refusal, settings=settings
+                base, 1, items, base._requiring(), wanted_gradients(base), False, refusal, (), 0, settings
             )
             if not base._freed:
                 base._shapes[key] = shape

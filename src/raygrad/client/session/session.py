@@ -7,6 +7,7 @@ listener and the driver.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.session_threads import OPEN_SESSIONS, OpenSession
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import current_device_of_kind
 from raygrad.autograd.tensor.tensor import Tensor
@@ -77,6 +79,9 @@ R = TypeVar("R")
 
 class Session:
     """Runs what is recorded while it is ambient, here or on a Ray cluster.
+
+    It is ambient in the threads that have entered it, by `with` or `start`. Several may, and one may do so again; the
+    block that entered first closes it.
 
     Args:
         address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
@@ -202,7 +207,12 @@ class Session:
             limited=memory is not None or gpu_memory is not None,
         )
         self._recorder = SessionRecorder(self, inputs, code, observed, self._execution, self._device_of)
-        self._ambient_before: list[Any] = []
+        self._entered: dict[int, list[Any]] = {}
+        """By thread that has entered it, the recorders that were ambient before, outermost first."""
+        self._open: OpenSession | None = None
+        """Set by the first to enter."""
+        self._owner = 0
+        """The thread that entered first."""
         leave_to_parent_in_forks(log, driver)
 
     # ---- its life ---------------------------------------------------------------------------------------------------
@@ -212,15 +222,24 @@ class Session:
         outer = state.recorder
         if isinstance(outer, SessionRecorder) and outer.log.trace is not None:
             raise outer.log.trace.refusal("a session is opened")
-        self._ambient_before.append(state.recorder)
+        thread = threading.get_ident()
+        self._entered.setdefault(thread, []).append(outer)
         state.recorder = self._recorder
-        if len(self._ambient_before) == 1:
+        if self._open is None:
+            self._open, self._owner = OpenSession(threading.current_thread().name), thread
+            OPEN_SESSIONS.add(self._open)
             self._collector.begin()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._ambient_before:
-            state.recorder = self._ambient_before.pop()
+        thread = threading.get_ident()
+        before = self._entered.get(thread)
+        if before:
+            state.recorder = before.pop()
+            if not before:
+                del self._entered[thread]
+            if before or thread != self._owner:
+                return  # the block that entered first closes it
         self._collector.end()
         if not self._log.left_to_parent:  # a forked process leaves the block, and the session to its parent
             self.close(discard=error is not None)
@@ -243,8 +262,11 @@ class Session:
         self._check_process()
         if self._log.closed:
             return
-        while state.recorder is self._recorder and self._ambient_before:  # started more than once
-            state.recorder = self._ambient_before.pop()
+        before = self._entered.get(threading.get_ident())
+        while state.recorder is self._recorder and before:  # started more than once
+            state.recorder = before.pop()
+        if self._open is not None:
+            OPEN_SESSIONS.discard(self._open)
         try:
             if not discard:
                 self._finish()

@@ -70,7 +70,7 @@ class RemoteWarnings:
                 if module is None
                 else vars(module).setdefault("__warningregistry__", {})
             )
-            with nullcontext() if filters is None or list(filters) == warnings.filters else filtered_by(filters):
+            with nullcontext() if filters is None else filtered_by(filters):
                 warnings.warn_explicit(
                     warning, type(warning), warned.filename, warned.line, warned.module or None, registry
                 )
