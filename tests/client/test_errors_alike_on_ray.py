@@ -43,6 +43,19 @@ def test_a_long_message_arrives_whole_and_is_quoted_in_part(on_ray: Any) -> None
     assert sum(map(len, error.__notes__)) < LONG // 10
 
 
+def test_the_repr_of_a_value_that_has_arrived_shows_it(on_ray: Any) -> None:
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    loss, large = (x * x).sum(), rg.ones(100_000) * 2.0
+    assert "pending" in repr(loss)
+    loss.backward()
+    on_ray.last_run.wait()
+    assert repr(loss) == "tensor(5., grad_fn=<SumBackward0>)"
+    assert repr(x.grad) == "tensor([2., 4.])"
+    assert "pending" in repr(large)  # it is on its worker
+    large.tolist()
+    assert repr(large).startswith("tensor([2., 2.")
+
+
 def test_warnings_and_emits_may_hold_any_text(on_ray: Any) -> None:
     class Tells(rg.autograd.Function):
         @staticmethod

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from raygrad.errors import BackendUnavailable, ExecutionError
 
+from .authentication import authenticate
+
 CONNECT_DEADLINE: Final = 5.0
 """Seconds for a Ray at a given address to accept a connection; Ray itself would try for a minute."""
 
@@ -83,9 +85,11 @@ def connect(address: str, cpus: int, object_store_memory: int | None, gpus: int 
             os.environ.setdefault(
                 "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
             )  # Ray's coming default, without its warning
-            wanted = wanted or _running_ray()
+            found = "" if wanted else _running_ray()
+            wanted = wanted or found
             if wanted:
                 _check_reachable(wanted)
+                authenticate(wanted, found=bool(found) and os.environ.get("RAY_ADDRESS", "") in ("", "auto"))
                 ray.init(address=wanted, logging_level=logging.ERROR, namespace=_namespace())
             else:
                 ray.init(
