@@ -464,8 +464,8 @@ class InProcessExecutor(Executor):
             return None
         try:
             values: Any = self._objects[name] if name in self._objects else POISON
-            value = None if values is POISON else values[position]
-            return value if isinstance(value, np.ndarray) else None
+            value: Any = None if values is POISON else values[position]
+            return value if type(value) is np.ndarray else None
         finally:
             self._lock.release()
 
