@@ -21,7 +21,6 @@ from typing import Any, Final
 from raygrad.errors import BackendUnavailable, ExecutionError, SessionError
 
 from ...process.single_thread_executor import SingleThreadExecutor
-
 from .authentication import authenticate
 
 CONNECT_DEADLINE: Final = 5.0
