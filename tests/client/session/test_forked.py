@@ -53,6 +53,7 @@ def test_every_use_of_a_session_in_a_forked_process_says_whose_it_is(options: di
             "close at once": lambda: session.close(discard=True),
             "run": session.run,
             "wait": run.wait,
+            "done": run.done,
             "enter": session.__enter__,
             "compiled": lambda: step(x),
             "explain": session.explain,

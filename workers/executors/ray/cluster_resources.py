@@ -136,6 +136,11 @@ def read_nodes() -> list[NodeResources]:
     return list(nodes.values())
 
 
+def cpu_slots(cpus: float) -> int:
+    """Return for how many workers with so many CPUs each the nodes have room, whoever uses them."""
+    return sum([int(node.total.get("CPU", 0.0) // cpus) for node in read_nodes()])
+
+
 def inside_a_group(options: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether workers may be placed where a placement group holds resources for them."""
     if any(not isinstance(own.get("scheduling_strategy") or "", str) for own in options):

@@ -61,7 +61,7 @@ def may_grow() -> bool:
         return True
     status = importlib.import_module("ray.experimental.internal_kv")._internal_kv_get("__autoscaling_status")
     report: dict[str, Any] = (json.loads(status).get("autoscaler_report") if status else None) or {}
-    kinds: dict[str, int] = report.get("active_nodes") or {}
+    kinds: dict[str, int] = {**(report.get("active_nodes") or {}), **(report.get("idle_nodes") or {})}
     return not all([kind.startswith("node_") for kind in kinds])  # without an autoscaler each node is its own kind
 
 
