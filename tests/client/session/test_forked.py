@@ -87,6 +87,18 @@ def test_a_forked_process_has_what_was_read_and_may_leave_the_block_and_open_a_s
     session.close()
 
 
+def test_a_session_of_a_forked_process_refuses_values_of_its_parents():
+    x = rg.tensor(np.arange(3.0))
+    with rg.Session(workers=2):
+        pending = x * 2.0
+
+        def child() -> object:
+            with rg.Session():
+                return (pending * 2.0).tolist()
+
+        assert in_child(child).startswith(REFUSED)
+
+
 def test_a_fork_beside_threads_that_hold_the_locks_of_a_session_does_not_hang():
     x = rg.tensor(np.arange(3.0))
     with rg.Session(workers=2) as session:

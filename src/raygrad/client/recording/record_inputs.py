@@ -128,7 +128,8 @@ def _read_before_close(value: Pending) -> Data | None:
         try:
             return other.read(value)
         except SessionError:  # it says how to read it there, which is too late now
-            pass
+            if other.log.left_to_parent:
+                raise
     refuse_mixing(value)
 
 
