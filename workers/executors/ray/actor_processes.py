@@ -24,6 +24,7 @@ from .cluster_resources import (
     Amounts,
     NodeResources,
     amounts_of,
+    bundles_to_place,
     describe_nodes,
     inside_a_group,
     missing_resources,
@@ -85,17 +86,15 @@ def start_workers(
     check_gpus(options)
     if placement_group is not None:
         check_placement(placement_group, options)
-        warned = False
-    else:
-        warned = check_resources(options)
+    warned = check_resources(options, placement_group)
     workers = _make_actors(options, blas_threads, placement_group, made)
     ray = ray_module()
     hellos = [worker.actor.hello.remote(_whereabouts()) for worker in workers]
     if not warned:
-        _warn_if_waiting(hellos, workers, options)
+        _warn_if_waiting(hellos, workers, options, placement_group)
     given: list[tuple[str, tuple[str, ...]]] = []
     told: list[dict[str, str]] = []
-    for worker, own, hello in zip(workers, options, _all_of(hellos, workers, options), strict=True):
+    for worker, own, hello in zip(workers, options, _all_of(hellos, workers, options, placement_group), strict=True):
         try:
             worker.pid, ((worker.node_id, gpus), versions) = ray.get(hello, timeout=HELLO_DEADLINE)
         except ray.exceptions.RayError as error:
@@ -109,7 +108,7 @@ def start_workers(
     _check_versions(workers, told)
     numbers = number_gpus(given)
     answers = [worker.actor.serve.remote(own, simulated, memory) for worker, own in zip(workers, numbers, strict=True)]
-    for worker, own, answer in zip(workers, numbers, _all_of(answers, workers, options), strict=True):
+    for worker, own, answer in zip(workers, numbers, _all_of(answers, workers, options, placement_group), strict=True):
         missing, worker.numerics = ray.get(answer, timeout=HELLO_DEADLINE)
         if missing and required:
             raise DeviceError(f"{worker.name} on node {worker.node_id} cannot serve a GPU: {missing}")
@@ -179,13 +178,14 @@ def _check_versions(workers: Sequence[ActorProcess], told: Sequence[Mapping[str,
         warnings.warn(warned, RuntimeWarning, stacklevel=users_level())
 
 
-def check_resources(options: Sequence[Mapping[str, Any]]) -> bool:
-    """Check that the nodes have room for workers; return whether a warning says that others hold it, and who.
+def check_resources(options: Sequence[Mapping[str, Any]], placement_group: Any = None) -> bool:
+    """Check that the nodes have room for workers, or for the placement group that they are to be in, unless it is
+    placed; return whether a warning says that others hold it, and who.
 
     Raises:
         ExecutionError: the nodes have too little, whoever holds it, and no others can come.
     """
-    asked = amounts_of(options)
+    asked = amounts_of(options) if placement_group is None else bundles_to_place(placement_group)
     nodes = read_nodes()
     missing = missing_resources(asked, [node.total for node in nodes])
     if missing and not may_grow():
@@ -194,7 +194,7 @@ def check_resources(options: Sequence[Mapping[str, Any]]) -> bool:
             "Session(workers=...) or for less with Session(worker_options=...), or start Ray with more. There is"
             f"{describe_nodes(nodes, asked)}"
         )
-    if not missing and not inside_a_group(options):
+    if not missing and (placement_group is not None or not inside_a_group(options)):
         missing = missing_resources(asked, [node.free() for node in nodes])
     if missing:
         _warn_of_wait(missing, nodes, asked)
@@ -221,13 +221,16 @@ def check_gpus(options: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _warn_if_waiting(
-    answers: Sequence[Any], workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]
+    answers: Sequence[Any],
+    workers: Sequence[ActorProcess],
+    options: Sequence[Mapping[str, Any]],
+    placement_group: Any,
 ) -> None:
     """Warn of workers that soon have still not got their resources."""
     limit = min(QUIET_SECONDS, START_DEADLINE)
     if not ray_module().wait(answers, num_returns=len(answers), timeout=limit)[1]:
         return
-    waiting = _without_resources(workers, options)
+    waiting = _without_resources(workers, options, placement_group)
     if waiting:
         nodes = read_nodes()
         why = missing_resources(waiting, [node.free() for node in nodes]) or "tasks may hold what they ask for"
@@ -235,7 +238,10 @@ def _warn_if_waiting(
 
 
 def _all_of(
-    answers: Sequence[Any], workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]
+    answers: Sequence[Any],
+    workers: Sequence[ActorProcess],
+    options: Sequence[Mapping[str, Any]],
+    placement_group: Any,
 ) -> Sequence[Any]:
     """Wait for the answers of all workers and return them.
 
@@ -249,7 +255,7 @@ def _all_of(
         return answers
     if _gpus_in(options) > ray.cluster_resources().get("GPU", 0.0):
         raise _too_few(options)
-    waiting = _without_resources(workers, options)
+    waiting = _without_resources(workers, options, placement_group)
     starting = len(missing) - waiting.total()
     why = [f"{waiting.total()} wait for resources"] if waiting else []
     why += [f"{starting} have a node, on which they are still starting"] if starting > 0 else []
@@ -259,8 +265,12 @@ def _all_of(
     )
 
 
-def _without_resources(workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]) -> Counter[Amounts]:
-    """Return what those workers ask for that wait for it."""
+def _without_resources(
+    workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]], placement_group: Any
+) -> Counter[Amounts]:
+    """Return what those workers ask for that wait for it, or what their placement group does."""
+    if placement_group is not None:
+        return bundles_to_place(placement_group)
     alive = {actor.actor_id.hex() for actor in read_actors() if actor.pid}
     pending = amounts_of([own for worker, own in zip(workers, options, strict=True) if worker.actor_id not in alive])
     return pending & read_queued()

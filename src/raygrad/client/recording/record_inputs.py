@@ -123,7 +123,7 @@ class InputRecorder:
 
 def _read_before_close(value: Pending) -> Data | None:
     """Return a value of another session that was read before that was closed."""
-    other = value.record.recorder
+    other: Any = value.record.recorder
     if other.closed:
         try:
             return other.read(value)

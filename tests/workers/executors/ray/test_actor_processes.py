@@ -66,6 +66,15 @@ def test_what_a_placement_group_holds_is_named_and_may_be_for_the_workers(ray_ru
         assert module.check_resources([{"num_cpus": 2}])
     inside = {"num_cpus": 2, "scheduling_strategy": PlacementGroupSchedulingStrategy(group)}
     assert not module.check_resources([inside])
+    assert not module.check_resources([{"num_cpus": 2}], group)
+    later = placement_group([{"CPU": 2}])
+    with pytest.warns(RuntimeWarning, match="CPU 1 of 4 free; the placement group reserved has CPU 3"):
+        assert module.check_resources([{"num_cpus": 2}], later)
+    remove_placement_group(later)
+    never = placement_group([{"CPU": 5}])
+    with pytest.raises(ExecutionError, match="ask for CPU 5 each, and there is room for 0"):
+        RayExecutor("ray", 1, placement_group=never)
+    remove_placement_group(never)
     remove_placement_group(group)
 
 
