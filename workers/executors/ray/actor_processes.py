@@ -36,7 +36,8 @@ from .connection import may_grow, node_and_gpus, ray_module
 from .placement_groups import check_placement
 
 START_DEADLINE: Final = 60.0
-"""Seconds for all workers to come up: a process takes one or two, importing NumPy included."""
+"""Seconds in which one worker has to come up, while some have not: a process takes one or two, importing NumPy
+included."""
 
 QUIET_SECONDS: Final = 3.0
 """Seconds for which workers may wait for resources before a warning says so: Ray tells what waits a second later."""
@@ -203,7 +204,7 @@ def check_resources(options: Sequence[Mapping[str, Any]], placement_group: Any =
 
 def _warn_of_wait(missing: str, nodes: Sequence[NodeResources], asked: Counter[Amounts]) -> None:
     warnings.warn(
-        f"this session waits up to {START_DEADLINE:.0f} s for resources of Ray: {missing}. There is"
+        f"this session waits for resources of Ray, {START_DEADLINE:.0f} s at most for each worker: {missing}. There is"
         f"{describe_nodes(nodes, asked)}",
         RuntimeWarning,
         stacklevel=users_level(),
@@ -243,14 +244,19 @@ def _all_of(
     options: Sequence[Mapping[str, Any]],
     placement_group: Any,
 ) -> Sequence[Any]:
-    """Wait for the answers of all workers and return them.
+    """Wait for the answers of all workers and return them. Many workers take long to start on few CPUs, one by one.
 
     Raises:
-        ExecutionError: some do not come before the deadline.
+        ExecutionError: some do not come, and none has come for as long as the deadline.
         DeviceError: for want of GPUs.
     """
     ray = ray_module()
-    ready, missing = ray.wait(answers, num_returns=len(answers), timeout=START_DEADLINE)
+    began = time.monotonic()
+    count, missing = -1, list(answers)
+    while missing and len(answers) - len(missing) > count:
+        count = len(answers) - len(missing)
+        ray.wait(answers, num_returns=count + 1, timeout=START_DEADLINE)
+        _, missing = ray.wait(answers, num_returns=len(answers), timeout=0)
     if not missing:
         return answers
     if _gpus_in(options) > ray.cluster_resources().get("GPU", 0.0):
@@ -260,7 +266,8 @@ def _all_of(
     why = [f"{waiting.total()} wait for resources"] if waiting else []
     why += [f"{starting} have a node, on which they are still starting"] if starting > 0 else []
     raise ExecutionError(
-        f"{len(ready)} of {len(answers)} workers came up within {START_DEADLINE:.0f} s; {', '.join(why)}. There is"
+        f"{count} of {len(answers)} workers came up within {time.monotonic() - began:.0f} s, and none in the last "
+        f"{START_DEADLINE:.0f} s; {', '.join(why)}. There is"
         f"{describe_nodes(read_nodes(), waiting or amounts_of(options))}"
     )
 

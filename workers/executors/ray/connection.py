@@ -14,16 +14,22 @@ import os
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from raygrad.errors import BackendUnavailable, ExecutionError, SessionError
 
+from ...code.shipping import users_level
 from ...process.single_thread_executor import SingleThreadExecutor
 
 CONNECT_DEADLINE: Final = 5.0
 """Seconds for a Ray at a given address to accept a connection; Ray itself would try for a minute."""
+
+
+MOST_PER_CPU: Final = 8
+"""CPUs for which workers of a new Ray may ask per CPU of this process without a warning."""
 
 
 def ray_module() -> Any:
@@ -159,6 +165,14 @@ def _join_or_start(ray: Any, wanted: str, cpus: int, object_store_memory: int | 
         _check_reachable(wanted)
         options |= {"address": wanted}
     else:
+        here = len(os.sched_getaffinity(0))
+        if cpus > MOST_PER_CPU * here:
+            warnings.warn(
+                f"this session starts a Ray here for workers that ask for {cpus} CPUs together, and this process has "
+                f"{here}: they share these, and take long to start",
+                RuntimeWarning,
+                stacklevel=users_level(),
+            )
         options |= {
             "address": "local",
             "num_cpus": cpus,

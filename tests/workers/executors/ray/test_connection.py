@@ -51,6 +51,22 @@ def test_a_ray_of_another_version_is_said(monkeypatch: Any):
         module._join_or_start(Ray, "10.0.0.1:6379", 1, None, None)
 
 
+def test_more_workers_than_this_machine_can_start_soon_are_warned_of_at_once(monkeypatch: Any):
+    started: list[dict[str, Any]] = []
+
+    class Ray:
+        @staticmethod
+        def init(**options: Any) -> None:
+            started.append(options)
+
+    monkeypatch.setattr(module, "_running_ray", lambda: "")
+    monkeypatch.setattr(module.os, "sched_getaffinity", lambda process: {0, 1})
+    with pytest.warns(RuntimeWarning, match="ask for 17 CPUs together, and this process has 2: they share these"):
+        module._join_or_start(Ray, "", 17, None, None)
+    module._join_or_start(Ray, "", 16, None, None)
+    assert [options["num_cpus"] for options in started] == [17, 16]
+
+
 def test_a_process_knows_its_node_and_gpus_and_whether_more_may_come(ray_running: None):
     node, gpus = module.node_and_gpus()
     assert (node, gpus) == (module.node_id(), ())
