@@ -15,7 +15,7 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
 pytestmark = [pytest.mark.ray, needs_ray]
 
 PRELUDE = """
-import multiprocessing, os, sys, threading, time
+import multiprocessing, os, sys, threading, warnings
 import numpy as np
 import raygrad as rg
 from raygrad.workers.executors.ray import connection
@@ -74,8 +74,6 @@ def test_a_ray_started_by_a_thread_outlives_the_thread(tmp_path: Path):
         assert Double.apply(x).tolist() == [0.0, 2.0, 4.0]
         with first:
             assert Double.apply(x).tolist() == [0.0, 2.0, 4.0]
-    with rg.Session("ray", **options):
-        assert Double.apply(x).tolist() == [0.0, 2.0, 4.0]
     import ray
     assert not ray.is_initialized()
     """
@@ -184,5 +182,45 @@ def test_a_ray_that_was_shut_down_under_a_session_is_said_and_not_started_again(
         ray.shutdown()
         assert raised(session.close)
         session.close()
+    """
+    run_alone(program, tmp_path)
+
+
+def test_a_cluster_that_cannot_grow_says_at_once_what_its_nodes_lack_and_later_who_has_it(tmp_path: Path):
+    """Two nodes of one CPU each: nobody waits for a worker that needs two, though there are two in all."""
+    program = """
+    from ray.cluster_utils import Cluster
+    from raygrad.errors import ExecutionError
+    from raygrad.workers.executors.ray import actor_processes
+
+    cluster = Cluster()
+    for _ in range(2):
+        cluster.add_node(num_cpus=1, object_store_memory=80_000_000, include_dashboard=False)
+    address = "ray:" + cluster.address
+
+    def refused(text, **options):
+        try:
+            rg.Session(address, **options)
+        except ExecutionError as error:
+            assert text in str(error), error
+            return str(error)
+        raise AssertionError("it was not refused")
+
+    nodes = refused("1 of the workers ask for CPU 2 each, and there is room for 0", worker_options={"num_cpus": 2})
+    assert nodes.count("CPU 1 of 1 free") == 2, nodes
+    refused("3 of the workers ask for CPU 1 each, and there is room for 2", workers=3)
+    with rg.Session(address) as session:
+        assert session.workers == 2
+        actor_processes.START_DEADLINE = 3.0
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            last = refused("none in the last 3 s; 1 wait for resources", workers=1)
+        (warning,) = told
+        assert warning.filename == __file__, warning
+        for text in (str(warning.message), last):
+            assert text.count("CPU 0 of 1 free; an actor WorkerActor in process") == 2, text
+            assert text.count(f"(process {os.getpid()} on ") == 2, text
+        assert Double.apply(x).tolist() == [0.0, 2.0, 4.0]
+    cluster.shutdown()
     """
     run_alone(program, tmp_path)

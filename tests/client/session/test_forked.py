@@ -53,6 +53,7 @@ def test_every_use_of_a_session_in_a_forked_process_says_whose_it_is(options: di
             "close at once": lambda: session.close(discard=True),
             "run": session.run,
             "wait": run.wait,
+            "done": run.done,
             "enter": session.__enter__,
             "compiled": lambda: step(x),
             "explain": session.explain,
@@ -84,6 +85,18 @@ def test_a_forked_process_has_what_was_read_and_may_leave_the_block_and_open_a_s
     assert in_child(child) == str(([0.0, 3.0, 6.0], [1.0, 4.0, 7.0], [1.0, 2.0, 3.0]))
     assert (x * 2.0).numpy().tolist() == [0.0, 2.0, 4.0], "the session goes on in its own process"
     session.close()
+
+
+def test_a_session_of_a_forked_process_refuses_values_of_its_parents():
+    x = rg.tensor(np.arange(3.0))
+    with rg.Session(workers=2):
+        pending = x * 2.0
+
+        def child() -> object:
+            with rg.Session():
+                return (pending * 2.0).tolist()
+
+        assert in_child(child).startswith(REFUSED)
 
 
 def test_a_fork_beside_threads_that_hold_the_locks_of_a_session_does_not_hang():

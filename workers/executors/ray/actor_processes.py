@@ -24,6 +24,7 @@ from .cluster_resources import (
     Amounts,
     NodeResources,
     amounts_of,
+    bundles_to_place,
     describe_nodes,
     inside_a_group,
     missing_resources,
@@ -35,7 +36,8 @@ from .connection import may_grow, node_and_gpus, ray_module
 from .placement_groups import check_placement
 
 START_DEADLINE: Final = 60.0
-"""Seconds for all workers to come up: a process takes one or two, importing NumPy included."""
+"""Seconds in which one worker has to come up, while some have not: a process takes one or two, importing NumPy
+included."""
 
 QUIET_SECONDS: Final = 3.0
 """Seconds for which workers may wait for resources before a warning says so: Ray tells what waits a second later."""
@@ -85,17 +87,15 @@ def start_workers(
     check_gpus(options)
     if placement_group is not None:
         check_placement(placement_group, options)
-        warned = False
-    else:
-        warned = check_resources(options)
+    warned = check_resources(options, placement_group)
     workers = _make_actors(options, blas_threads, placement_group, made)
     ray = ray_module()
     hellos = [worker.actor.hello.remote(_whereabouts()) for worker in workers]
     if not warned:
-        _warn_if_waiting(hellos, workers, options)
+        _warn_if_waiting(hellos, workers, options, placement_group)
     given: list[tuple[str, tuple[str, ...]]] = []
     told: list[dict[str, str]] = []
-    for worker, own, hello in zip(workers, options, _all_of(hellos, workers, options), strict=True):
+    for worker, own, hello in zip(workers, options, _all_of(hellos, workers, options, placement_group), strict=True):
         try:
             worker.pid, ((worker.node_id, gpus), versions) = ray.get(hello, timeout=HELLO_DEADLINE)
         except ray.exceptions.RayError as error:
@@ -109,7 +109,7 @@ def start_workers(
     _check_versions(workers, told)
     numbers = number_gpus(given)
     answers = [worker.actor.serve.remote(own, simulated, memory) for worker, own in zip(workers, numbers, strict=True)]
-    for worker, own, answer in zip(workers, numbers, _all_of(answers, workers, options), strict=True):
+    for worker, own, answer in zip(workers, numbers, _all_of(answers, workers, options, placement_group), strict=True):
         missing, worker.numerics = ray.get(answer, timeout=HELLO_DEADLINE)
         if missing and required:
             raise DeviceError(f"{worker.name} on node {worker.node_id} cannot serve a GPU: {missing}")
@@ -179,13 +179,14 @@ def _check_versions(workers: Sequence[ActorProcess], told: Sequence[Mapping[str,
         warnings.warn(warned, RuntimeWarning, stacklevel=users_level())
 
 
-def check_resources(options: Sequence[Mapping[str, Any]]) -> bool:
-    """Check that the nodes have room for workers; return whether a warning says that others hold it, and who.
+def check_resources(options: Sequence[Mapping[str, Any]], placement_group: Any = None) -> bool:
+    """Check that the nodes have room for workers, or for the placement group that they are to be in, unless it is
+    placed; return whether a warning says that others hold it, and who.
 
     Raises:
         ExecutionError: the nodes have too little, whoever holds it, and no others can come.
     """
-    asked = amounts_of(options)
+    asked = amounts_of(options) if placement_group is None else bundles_to_place(placement_group)
     nodes = read_nodes()
     missing = missing_resources(asked, [node.total for node in nodes])
     if missing and not may_grow():
@@ -194,7 +195,7 @@ def check_resources(options: Sequence[Mapping[str, Any]]) -> bool:
             "Session(workers=...) or for less with Session(worker_options=...), or start Ray with more. There is"
             f"{describe_nodes(nodes, asked)}"
         )
-    if not missing and not inside_a_group(options):
+    if not missing and (placement_group is not None or not inside_a_group(options)):
         missing = missing_resources(asked, [node.free() for node in nodes])
     if missing:
         _warn_of_wait(missing, nodes, asked)
@@ -203,7 +204,7 @@ def check_resources(options: Sequence[Mapping[str, Any]]) -> bool:
 
 def _warn_of_wait(missing: str, nodes: Sequence[NodeResources], asked: Counter[Amounts]) -> None:
     warnings.warn(
-        f"this session waits up to {START_DEADLINE:.0f} s for resources of Ray: {missing}. There is"
+        f"this session waits for resources of Ray, {START_DEADLINE:.0f} s at most for each worker: {missing}. There is"
         f"{describe_nodes(nodes, asked)}",
         RuntimeWarning,
         stacklevel=users_level(),
@@ -221,13 +222,16 @@ def check_gpus(options: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _warn_if_waiting(
-    answers: Sequence[Any], workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]
+    answers: Sequence[Any],
+    workers: Sequence[ActorProcess],
+    options: Sequence[Mapping[str, Any]],
+    placement_group: Any,
 ) -> None:
     """Warn of workers that soon have still not got their resources."""
     limit = min(QUIET_SECONDS, START_DEADLINE)
     if not ray_module().wait(answers, num_returns=len(answers), timeout=limit)[1]:
         return
-    waiting = _without_resources(workers, options)
+    waiting = _without_resources(workers, options, placement_group)
     if waiting:
         nodes = read_nodes()
         why = missing_resources(waiting, [node.free() for node in nodes]) or "tasks may hold what they ask for"
@@ -235,32 +239,45 @@ def _warn_if_waiting(
 
 
 def _all_of(
-    answers: Sequence[Any], workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]
+    answers: Sequence[Any],
+    workers: Sequence[ActorProcess],
+    options: Sequence[Mapping[str, Any]],
+    placement_group: Any,
 ) -> Sequence[Any]:
-    """Wait for the answers of all workers and return them.
+    """Wait for the answers of all workers and return them. Many workers take long to start on few CPUs, one by one.
 
     Raises:
-        ExecutionError: some do not come before the deadline.
+        ExecutionError: some do not come, and none has come for as long as the deadline.
         DeviceError: for want of GPUs.
     """
     ray = ray_module()
-    ready, missing = ray.wait(answers, num_returns=len(answers), timeout=START_DEADLINE)
+    began = time.monotonic()
+    count, missing = -1, list(answers)
+    while missing and len(answers) - len(missing) > count:
+        count = len(answers) - len(missing)
+        ray.wait(answers, num_returns=count + 1, timeout=START_DEADLINE)
+        _, missing = ray.wait(answers, num_returns=len(answers), timeout=0)
     if not missing:
         return answers
     if _gpus_in(options) > ray.cluster_resources().get("GPU", 0.0):
         raise _too_few(options)
-    waiting = _without_resources(workers, options)
+    waiting = _without_resources(workers, options, placement_group)
     starting = len(missing) - waiting.total()
     why = [f"{waiting.total()} wait for resources"] if waiting else []
     why += [f"{starting} have a node, on which they are still starting"] if starting > 0 else []
     raise ExecutionError(
-        f"{len(ready)} of {len(answers)} workers came up within {START_DEADLINE:.0f} s; {', '.join(why)}. There is"
+        f"{count} of {len(answers)} workers came up within {time.monotonic() - began:.0f} s, and none in the last "
+        f"{START_DEADLINE:.0f} s; {', '.join(why)}. There is"
         f"{describe_nodes(read_nodes(), waiting or amounts_of(options))}"
     )
 
 
-def _without_resources(workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]) -> Counter[Amounts]:
-    """Return what those workers ask for that wait for it."""
+def _without_resources(
+    workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]], placement_group: Any
+) -> Counter[Amounts]:
+    """Return what those workers ask for that wait for it, or what their placement group does."""
+    if placement_group is not None:
+        return bundles_to_place(placement_group)
     alive = {actor.actor_id.hex() for actor in read_actors() if actor.pid}
     pending = amounts_of([own for worker, own in zip(workers, options, strict=True) if worker.actor_id not in alive])
     return pending & read_queued()

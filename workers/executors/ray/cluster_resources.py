@@ -136,6 +136,19 @@ def read_nodes() -> list[NodeResources]:
     return list(nodes.values())
 
 
+def cpu_slots(cpus: float) -> int:
+    """Return for how many workers with so many CPUs each the nodes have room, whoever uses them."""
+    return sum([int(node.total.get("CPU", 0.0) // cpus) for node in read_nodes()])
+
+
+def bundles_to_place(group: Any) -> Counter[Amounts]:
+    """Return the bundles of a placement group that Ray has not placed yet, as what workers in them ask for."""
+    table = importlib.import_module("ray.util.placement_group").placement_group_table(group)
+    if table.get("state") == "CREATED":
+        return Counter()
+    return Counter([tuple(sorted(bundle.items())) for bundle in group.bundle_specs])
+
+
 def inside_a_group(options: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether workers may be placed where a placement group holds resources for them."""
     if any(not isinstance(own.get("scheduling_strategy") or "", str) for own in options):

@@ -14,17 +14,23 @@ import os
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from raygrad.errors import BackendUnavailable, ExecutionError, SessionError
 
+from ...code.shipping import users_level
 from ...process.single_thread_executor import SingleThreadExecutor
 from .authentication import authenticate
 
 CONNECT_DEADLINE: Final = 5.0
 """Seconds for a Ray at a given address to accept a connection; Ray itself would try for a minute."""
+
+
+MOST_PER_CPU: Final = 8
+"""CPUs for which workers of a new Ray may ask per CPU of this process without a warning."""
 
 
 def ray_module() -> Any:
@@ -62,7 +68,7 @@ def may_grow() -> bool:
         return True
     status = importlib.import_module("ray.experimental.internal_kv")._internal_kv_get("__autoscaling_status")
     report: dict[str, Any] = (json.loads(status).get("autoscaler_report") if status else None) or {}
-    kinds: dict[str, int] = report.get("active_nodes") or {}
+    kinds: dict[str, int] = {**(report.get("active_nodes") or {}), **(report.get("idle_nodes") or {})}
     return not all([kind.startswith("node_") for kind in kinds])  # without an autoscaler each node is its own kind
 
 
@@ -162,6 +168,14 @@ def _join_or_start(ray: Any, wanted: str, cpus: int, object_store_memory: int | 
         authenticate(wanted, found=bool(found) and os.environ.get("RAY_ADDRESS", "") in ("", "auto"))
         options |= {"address": wanted}
     else:
+        here = len(os.sched_getaffinity(0))
+        if cpus > MOST_PER_CPU * here:
+            warnings.warn(
+                f"this session starts a Ray here for workers that ask for {cpus} CPUs together, and this process has "
+                f"{here}: they share these, and take long to start",
+                RuntimeWarning,
+                stacklevel=users_level(),
+            )
         options |= {
             "address": "local",
             "num_cpus": cpus,

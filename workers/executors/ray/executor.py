@@ -45,6 +45,7 @@ from ..base import (
 from .actor_options import check_actor_options
 from .actor_processes import as_execution_error, error_line, start_workers, wait_until_gone
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
+from .cluster_resources import cpu_slots
 from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, ray_module, store_statistics
 from .flush_timer import FlushTimer
 from .links import measure_links
@@ -139,7 +140,7 @@ class RayExecutor(Executor):
         made: list[Any] = []
         ray = self._ray = ray_module()
         try:
-            by_cpu = max(1, int(ray.cluster_resources().get("CPU", 1) // max(options["num_cpus"], 1)))
+            by_cpu = max(1, cpu_slots(max(options["num_cpus"], 1)))
             if runtime_env is not None:
                 options["runtime_env"] = dict(runtime_env)
             requests = resource_requests(workers or max(by_cpu, gpus or 0), gpus, options)

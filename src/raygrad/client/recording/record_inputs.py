@@ -125,12 +125,13 @@ class InputRecorder:
 
 def _read_before_close(value: Pending) -> Data | None:
     """Return a value of another session that was read before that was closed."""
-    other = value.record.recorder
+    other: Any = value.record.recorder
     if other.closed:
         try:
             return other.read(value)
         except SessionError:  # it says how to read it there, which is too late now
-            pass
+            if other.log.left_to_parent:
+                raise
     refuse_mixing(value)
 
 

@@ -118,7 +118,10 @@ class Session:
         CostsError: the file of costs is none.
         BackendUnavailable: Ray is asked for and not installed.
         DeviceError: there are not so many GPUs, or they cannot be used.
+        ExecutionError: Ray has too little for the workers, or none of them comes up for 60 s, or they run other
+            versions.
         NumericsError: workers may give different bits.
+        SessionError: on Ray, in a process that was forked from one that used Ray.
     """
 
     def __init__(

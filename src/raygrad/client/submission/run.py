@@ -127,7 +127,13 @@ class Run:
         return max(answer.came for answer in self._answers) - min(answer.sent for answer in self._answers)
 
     def done(self) -> bool:
-        """Tell whether it has ended, well or not, without blocking."""
+        """Tell whether it has ended, well or not, without blocking.
+
+        Raises:
+            SessionError: this process was forked from that of its session.
+        """
+        if self._link.log.left_to_parent:
+            raise self._link.log.closed_error("")
         self._link.waiter.poll()
         return self.finished or self.failed or self._dropped
 

@@ -41,12 +41,14 @@ def test_who_holds_what_workers_ask_for_is_said_at_once_and_at_the_end(ray_runni
     ray.get(trainer.__ray_ready__.remote())
     holder = rf"the actor 'trainer' in process \d+ of '.*' \(process {os.getpid()} on .*\) has CPU 3"
     monkeypatch.setattr(module, "START_DEADLINE", 3.0)
-    said = pytest.raises(ExecutionError, match=rf"(?s)came up within 3 s; 1 wait for resources.*{holder}")
+    said = pytest.raises(
+        ExecutionError, match=rf"(?s)1 of 2 workers came up .* last 3 s; 1 wait for resources.*{holder}"
+    )
     with pytest.warns(RuntimeWarning, match=rf"(?s)2 of the workers ask for CPU 1 each, .* 1 of them.*{holder}"), said:
         RayExecutor("ray", 2)
     monkeypatch.setattr(module, "START_DEADLINE", 60.0)
     made: list[Any] = []
-    with pytest.warns(RuntimeWarning, match="waits up to 60 s"):
+    with pytest.warns(RuntimeWarning, match="waits for resources of Ray, 60 s at most for each worker"):
         assert module.check_resources([{"num_cpus": 2}])
     ray.kill(trainer)  # and those who wait go on
     workers = module.start_workers([{"num_cpus": 2}, {"num_cpus": 2}], 1, None, made)
@@ -66,6 +68,15 @@ def test_what_a_placement_group_holds_is_named_and_may_be_for_the_workers(ray_ru
         assert module.check_resources([{"num_cpus": 2}])
     inside = {"num_cpus": 2, "scheduling_strategy": PlacementGroupSchedulingStrategy(group)}
     assert not module.check_resources([inside])
+    assert not module.check_resources([{"num_cpus": 2}], group)
+    later = placement_group([{"CPU": 2}])
+    with pytest.warns(RuntimeWarning, match="CPU 1 of 4 free; the placement group reserved has CPU 3"):
+        assert module.check_resources([{"num_cpus": 2}], later)
+    remove_placement_group(later)
+    never = placement_group([{"CPU": 5}])
+    with pytest.raises(ExecutionError, match="ask for CPU 5 each, and there is room for 0"):
+        RayExecutor("ray", 1, placement_group=never)
+    remove_placement_group(never)
     remove_placement_group(group)
 
 
@@ -84,7 +95,7 @@ def test_workers_that_wait_for_tasks_are_said_soon(ray_running: None, monkeypatc
     held = hold.remote(begun, end)
     assert begun.read_text() == "begun"
     monkeypatch.setattr(module, "START_DEADLINE", 4.0)
-    said = pytest.raises(ExecutionError, match="0 of 1 workers came up within 4 s; 1 wait for resources")
+    said = pytest.raises(ExecutionError, match=r"0 of 1 workers came up within 4 s, .*; 1 wait for resources")
     with pytest.warns(RuntimeWarning, match="1 of 1 workers wait for a node .tasks may hold"), said:
         RayExecutor("ray", 1)
     end.write_text("end")

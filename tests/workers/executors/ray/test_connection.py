@@ -29,6 +29,44 @@ def test_the_address_of_the_connected_ray_may_be_named_another_may_not(ray_runni
         RayExecutor("ray:127.0.0.1:1", 1)
 
 
+def test_a_connected_ray_that_is_gone_is_said_at_once(ray_running: None, monkeypatch: Any):
+    def gone(address: str) -> None:
+        raise ExecutionError("no Ray answers") from ConnectionRefusedError("refused")
+
+    monkeypatch.setattr(module, "_check_reachable", gone)
+    message = r"the Ray at .*, to which this process is connected, is gone \(refused\): call ray\.shutdown\(\)"
+    with pytest.raises(ExecutionError, match=message):
+        RayExecutor("ray", 1)
+
+
+def test_a_ray_of_another_version_is_said(monkeypatch: Any):
+    class Ray:
+        @staticmethod
+        def init(**options: Any) -> None:
+            raise RuntimeError("Version mismatch: the cluster was started with Python: 3.9.1")
+
+    monkeypatch.setattr(module, "_check_reachable", lambda address: None)
+    message = r"the Ray at 10\.0\.0\.1:6379 runs another version of Ray or Python: .*3\.9\.1"
+    with pytest.raises(ExecutionError, match=message):
+        module._join_or_start(Ray, "10.0.0.1:6379", 1, None, None)
+
+
+def test_more_workers_than_this_machine_can_start_soon_are_warned_of_at_once(monkeypatch: Any):
+    started: list[dict[str, Any]] = []
+
+    class Ray:
+        @staticmethod
+        def init(**options: Any) -> None:
+            started.append(options)
+
+    monkeypatch.setattr(module, "_running_ray", lambda: "")
+    monkeypatch.setattr(module.os, "sched_getaffinity", lambda process: {0, 1})
+    with pytest.warns(RuntimeWarning, match="ask for 17 CPUs together, and this process has 2: they share these"):
+        module._join_or_start(Ray, "", 17, None, None)
+    module._join_or_start(Ray, "", 16, None, None)
+    assert [options["num_cpus"] for options in started] == [17, 16]
+
+
 def test_a_process_knows_its_node_and_gpus_and_whether_more_may_come(ray_running: None):
     node, gpus = module.node_and_gpus()
     assert (node, gpus) == (module.node_id(), ())
