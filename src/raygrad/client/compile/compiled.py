@@ -23,6 +23,7 @@ from raygrad.autograd.devices.serving import is_device_array
 from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
+from raygrad.tracebacks import public
 
 from .closure_guard import closure_guard, global_generator_states
 from .replay import Replay, without_history
@@ -94,6 +95,7 @@ class CompiledFunction(Generic[P, R]):
         self._in_a_row = 0
         functools.update_wrapper(self, fn)
 
+    @public
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         log = self._log
         if log.trace is not None and state.recorder is self._recorder:

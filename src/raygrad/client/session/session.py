@@ -24,6 +24,7 @@ from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.planning.planner import Planner
+from raygrad.tracebacks import public
 from raygrad.workers.executors.driver import Driver
 
 from ..compile.compiled import CompiledFunction
@@ -114,6 +115,7 @@ class Session:
         NumericsError: workers may give different bits.
     """
 
+    @public
     def __init__(
         self,
         address: str = "local",
@@ -203,6 +205,7 @@ class Session:
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
+    @public
     def __enter__(self) -> Session:
         self._check_open()
         outer = state.recorder
@@ -214,6 +217,7 @@ class Session:
             self._collector.begin()
         return self
 
+    @public
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._ambient_before:
             state.recorder = self._ambient_before.pop()
@@ -224,6 +228,7 @@ class Session:
         """Make it the ambient session of this thread until `close()`: for notebooks, where no `with` spans cells."""
         return self.__enter__()
 
+    @public
     def close(self, discard: bool = False) -> None:
         """Wait for submitted work, fetch every value that still has a handle, and let go of the workers.
 
@@ -274,6 +279,7 @@ class Session:
 
     # ---- what its users call ----------------------------------------------------------------------------------------
 
+    @public
     def run(self, *values: Tensor) -> Run:
         """Submit what is recorded, `values` among it, and return the run; does not block."""
         all_tensors("session.run", values)
@@ -284,6 +290,7 @@ class Session:
             raise SessionError("nothing has been recorded in this session yet")
         return self.last_run
 
+    @public
     def explain(self, *tensors: Tensor, workers: int | None = None, gpus: int | None = None) -> Explanation:
         """Explain what would be submitted now for these tensors, or at all, without submitting it: segments, the worker
         of each and why, what crosses, the predicted time, the critical path, memory.
@@ -326,6 +333,7 @@ class Session:
         recording and planning; see `CompiledFunction`."""
         return CompiledFunction(self._recorder, self._execution, fn)
 
+    @public
     def put(self, value: Any) -> Tensor:
         """Return a tensor that stands for an array which is sent to each worker once, whatever uses it later.
 
