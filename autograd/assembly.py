@@ -7,6 +7,7 @@ call, and the handlers for batched tensors, forward mode and kernels registered 
 
 from __future__ import annotations
 
+import inspect
 from types import FunctionType
 
 from . import ops
@@ -51,5 +52,11 @@ def _give_methods() -> None:
     for layer in reversed(Surface.__mro__[:-1]):
         for name, value in vars(layer).items():
             if name not in own:
-                bare = layer in _BARE and type(value) is FunctionType and (name[-2:] == "__" or name[0] != "_")
-                setattr(Tensor, name, with_boundary(value, __name__) if bare else value)
+                setattr(Tensor, name, with_boundary(value, __name__) if layer in _BARE and _is_public(value) else value)
+
+
+def _is_public(value: object) -> bool:
+    """Tell whether a member of a class is a method that users call, or Python for them."""
+    if type(value) is not FunctionType or value.__code__.co_flags & inspect.CO_VARKEYWORDS:
+        return False
+    return value.__name__[0] != "_" or value.__name__[-2:] == "__"

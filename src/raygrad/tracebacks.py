@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, Final, TypeVar, cast
 
 from raygrad.errors import RaygradError
@@ -112,6 +112,9 @@ def users_site() -> Site | None:
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
+_NEVER_RUN: Final = "def line(): yield"
+
+
 def show_site(error: BaseException, site: Site, name: str) -> None:
     """Put the user's line that applied a Function in front of the frames of an error that its node, called `name`,
     raised in a pass."""
@@ -119,10 +122,10 @@ def show_site(error: BaseException, site: Site, name: str) -> None:
     if code.co_filename.startswith(_PACKAGE):
         return
     line = next((n for start, end, n in code.co_lines() if start <= instruction < end and n), code.co_firstlineno)
-    shown = compile("frame(0)", code.co_filename, "eval")
+    shown: Any = next(one for one in compile(_NEVER_RUN, code.co_filename, "exec").co_consts if type(one) is CodeType)
     lines = b"\xef\0" * (len(shown.co_code) // 16 + 1)  # eight instructions each, of the first line, without columns
     shown = shown.replace(co_name=f"{code.co_name} (recorded {name})", co_firstlineno=line, co_linetable=lines)
-    frame = eval(shown, {"frame": sys._getframe, "__name__": "recorded"})  # tracebacks consist of frames
+    frame = FunctionType(shown, {"__name__": "recorded"})().gi_frame  # that of a generator refers to no other frame
     BaseException.with_traceback(error, TracebackType(_TRACE(error), frame, 0, line))
 
 
