@@ -82,7 +82,7 @@ def function_node(
     keywords: tuple[str, ...] = (),
     shared: tuple[Any, ...] = (),
     leaves: LeafGrads | None = None,
-    casting: tuple[Any, ...] = (),
+    settings: tuple[Any, ...] = (),
     pin: int = -1,
     near: int = UNDEFINED,
 ) -> FunctionCall:
@@ -100,7 +100,7 @@ def function_node(
         keywords=keywords,
         shared=shared,
         leaves=leaves,
-        casting=casting,
+        settings=settings,
     )
 
 
@@ -123,7 +123,7 @@ def function_vjp_node(
     attributes: tuple[tuple[str, int], ...] = (),
     reports_effects: bool = False,
     leaves: LeafGrads | None = None,
-    casting: tuple[Any, ...] = (),
+    settings: tuple[Any, ...] = (),
     pin: int = -1,
     near: int = UNDEFINED,
 ) -> FunctionVjp:
@@ -147,7 +147,7 @@ def function_vjp_node(
         attributes=attributes,
         reports_effects=reports_effects,
         leaves=leaves,
-        casting=casting,
+        settings=settings,
     )
 
 
@@ -160,7 +160,7 @@ def hook_node(
     shown: int = 0,
     *,
     leaves: LeafGrads | None = None,
-    casting: tuple[Any, ...] = (),
+    settings: tuple[Any, ...] = (),
 ) -> HookCall:
     return HookCall(
         inputs,
@@ -172,7 +172,7 @@ def hook_node(
         gradients=gradients,
         shown=shown,
         leaves=leaves,
-        casting=casting,
+        settings=settings,
     )
 
 

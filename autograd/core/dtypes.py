@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .modes import state
+from .session_threads import SEGMENTS
+
 DType = np.dtype[Any]
 
 # PyTorch's names: below this line `float`, `int` and `bool` are dtypes, the builtins are `builtins.…`
@@ -44,17 +47,22 @@ def is_known(dtype: DType) -> Any:
     return dtype in _NATIVE  # names would be clearer, and cost NumPy ten times as much
 
 
-class _Default:
+class DefaultDtype:
+    """The default dtype of the process."""
+
     dtype: DType = float32
 
 
 def get_default_dtype() -> DType:
-    """Return the dtype of tensors made from Python floats."""
-    return _Default.dtype
+    """Return the dtype of tensors made from Python floats. Where segments run in this process, theirs are beside that
+    of the program (`Modes.default_dtype`)."""
+    if SEGMENTS:
+        return state.here.default_dtype or DefaultDtype.dtype
+    return DefaultDtype.dtype
 
 
 def set_default_dtype(dtype: Any) -> None:
-    """Set the dtype of tensors made from Python floats.
+    """Set the dtype of tensors made from Python floats; in user code of a session, until that code returns.
 
     Raises:
         TypeError: `dtype` is not a floating dtype.
@@ -64,7 +72,10 @@ def set_default_dtype(dtype: Any) -> None:
     wanted = as_dtype(dtype)
     if wanted.kind != "f":
         raise TypeError(f"the default dtype must be a floating dtype, got {wanted}")
-    _Default.dtype = wanted
+    if SEGMENTS and state.here.default_dtype is not None:
+        state.here.default_dtype = wanted
+    else:
+        DefaultDtype.dtype = wanted
 
 
 def as_dtype(dtype: Any) -> DType:
@@ -92,13 +103,13 @@ def of_number(value: Any) -> DType:
     if isinstance(value, builtins.int):
         return int64
     if isinstance(value, builtins.complex):
-        return COMPLEX_OF[_Default.dtype]
-    return _Default.dtype
+        return COMPLEX_OF[get_default_dtype()]
+    return get_default_dtype()
 
 
 def floating(dtype: DType) -> DType:
     """Return `dtype`, or the default dtype for integer and bool ones: what exp, sqrt and division compute in."""
-    return dtype if dtype.kind in "fc" else _Default.dtype
+    return dtype if dtype.kind in "fc" else get_default_dtype()
 
 
 # ---- questions about dtypes ------------------------------------------------------------------------------------------

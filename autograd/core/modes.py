@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from raygrad.errors import AutogradError
 
+from .session_threads import OPEN_SESSIONS, OpenSession, warn_of_thread
+
 if TYPE_CHECKING:
     from ..engine.traversal import BackwardPass
     from .recorder import Recorder
@@ -58,12 +60,15 @@ class Modes:
         device: where factories make tensors, None for the host; no rare mode, since no op asks.
         casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
             are made before an op is called.
+        default_dtype: the default dtype of user code that a session runs on this thread, else None.
+        outside: the session during which this thread began, and which it has not entered; None once it has computed.
     """
 
     __slots__ = (
         "anomaly",
         "batches",
         "casting",
+        "default_dtype",
         "device",
         "engine_threads",
         "evict",
@@ -72,6 +77,7 @@ class Modes:
         "inference",
         "local",
         "only_recorder",
+        "outside",
         "passes",
         "recorder",
         "replaying",
@@ -101,6 +107,8 @@ class Modes:
         self.transforms: tuple[str, ...] = ()
         self.casting: Any = None
         self.device: Any = None
+        self.default_dtype: Any = None
+        self.outside: OpenSession | None = None
         self.local = local
         self.evict = evict
         self.replaying: bool = False
@@ -108,8 +116,15 @@ class Modes:
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""
         rare = bool(self.forward or self.batches or self.saving or self.anomaly is not None or self.inference)
-        self.special = rare or self.recorder is not None
+        self.special = rare or self.recorder is not None or self.outside is not None
         self.only_recorder = None if rare else self.recorder
+
+    def computes(self) -> None:
+        """Note that this thread computes at once, outside of the session during which it began."""
+        session, self.outside = self.outside, None
+        self.changed()
+        if session is not None:
+            warn_of_thread(session, threading.current_thread().name)
 
 
 if TYPE_CHECKING:
@@ -124,6 +139,9 @@ class ThreadState(_Local):
 
     def __init__(self) -> None:
         self.here = Modes()
+        if OPEN_SESSIONS:  # as hardly ever: this is the first use on a new thread
+            self.here.outside = next(iter(OPEN_SESSIONS), None)
+            self.here.changed()
 
     def changed(self) -> None:
         """Note that a rare mode went on or off."""
@@ -148,6 +166,7 @@ def _delegated(name: str) -> property:
         here = self.here
         setattr(here, name, value)
         if name == "recorder":
+            here.outside = None
             here.changed()
 
     return property(read, write)

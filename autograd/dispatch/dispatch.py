@@ -212,6 +212,8 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
             handlers.forward_op(op, met, params, made)
         return made
     if recorder is None:
+        if state.here.outside is not None:
+            state.here.computes()
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
         out = (_on_device if on_device else _on_arrays)(op, datas, params)
     else:

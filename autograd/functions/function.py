@@ -194,6 +194,8 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
             elif recorder is None:
                 recorder = owner
     if recorder is None:
+        if here.outside is not None:
+            here.computes()
         result = apply_with_tangents(cls, args, named)[2]
         if here.inference:
             for output in _outputs(result):
@@ -223,6 +225,8 @@ def apply_with_tangents(
         node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
         assert node is not None
         node._site = users_site()
+        if here.anomaly is not None and node._edges:
+            remember_origin(node)
         if held is not None:
             node._input_places = tensor_devices(args)
         result = wrap_outputs(node, raw, given, args, cls._traits.setup is not None)
@@ -336,8 +340,6 @@ def _forward(
         sort_into_slots(node, args, raw)
         if traits.read_once:
             node.keep_slots(list(node._saved or ()))
-        if here.anomaly is not None:
-            remember_origin(node)
         if here.saving:
             pack_function(node, current_hooks())
     return node, raw, args

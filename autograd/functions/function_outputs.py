@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from raygrad.errors import AutogradError
+import numpy as np
+
+from raygrad.errors import AutogradError, DtypeError
 
 from ..core.modes import state
 from ..devices.defined_sums import write_into
-from ..devices.serving import CPU
+from ..devices.serving import CPU, is_device_array
 from ..mutation.inplace import rebase_on_function
 from ..saved.saved_slots import OUTPUT
 from ..storage.view import (
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from .context import FunctionNode
 
 Args = tuple[Any, ...]
+
+_NUMERIC: Final = "biufc"
+"""Kinds of dtypes that a tensor may have."""
 
 
 def check_unmarked(node: FunctionNode, args: Args, since: int) -> None:
@@ -117,12 +122,16 @@ def _describe(node: FunctionNode, outputs: Args) -> None:
 
 
 def check_returned(node: FunctionNode, args: Args, outputs: Args, separate: bool) -> None:
-    """Check that what forward returned fits what it marked and saved.
+    """Check that what forward returned fits what it marked and saved, and that it returned no array for a tensor.
 
     Raises:
         AutogradError: a dirty argument is not returned (OU-19); a saved argument is returned as it is, in the separate
             style (CX-17).
+        DtypeError: an output is an array or a NumPy scalar (OU-02).
     """
+    for number, output in enumerate(outputs):
+        if type(output) is not Tensor and (found := _array_in(output, outputs)) is not None:
+            raise _array_returned(node, found, number if len(outputs) > 1 else -1, output)
     dirty = node.dirty_tensors or ()
     if separate:
         for tensor in (*(node.to_save or ()), *(node.saved_for_forward or ())):
@@ -146,6 +155,42 @@ def check_returned(node: FunctionNode, args: Args, outputs: Args, separate: bool
                 UserWarning,
                 stacklevel=5,
             )
+
+
+def _array_in(output: Any, outputs: Args) -> Any:
+    """Return an output that is an array or a NumPy scalar, or the first one in a list or tuple that is returned where
+    no output is a tensor; None if there is none.
+
+    Arrays of other kinds than numbers (strings, objects, dates) have no tensor, and are outputs like any other object.
+    """
+    if _is_numeric(output):
+        return output
+    if type(output) is list or type(output) is tuple:
+        found = next((one for one in cast("Sequence[Any]", output) if _is_numeric(one)), None)
+        return None if any(isinstance(one, Tensor) for one in outputs) else found
+    return None
+
+
+def _is_numeric(value: Any) -> bool:
+    """Tell whether a value is an array of numbers, of the host or of a device, or a NumPy scalar."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind in _NUMERIC
+    return is_device_array(value)
+
+
+def _array_returned(node: FunctionNode, found: Any, number: int, output: Any) -> DtypeError:
+    """Return the error for an array that forward returned in the place of a tensor."""
+    name = node._function.__name__
+    kind = f"{type(found).__module__}.{type(found).__qualname__}"
+    what = f"a {kind}" if found is output else f"a {type(output).__name__} that holds a {kind}"
+    where = f" as output {number}" if number >= 0 else ""
+    if isinstance(found, np.generic):
+        remedy = "return rg.from_numpy(np.asarray(value)) for a tensor, or value.item() for a Python number"
+    elif isinstance(found, np.ndarray):
+        remedy = "return rg.from_numpy(array) for a tensor, or array.tolist() for plain Python numbers"
+    else:
+        remedy = "return rg.from_dlpack(array) for a tensor, as rg.from_numpy(array) does for an array of the host"
+    return DtypeError(f"{name}.forward returned {what}{where}, through which no gradient would flow: {remedy}")
 
 
 def _flowing(output: Any, marked: Args) -> bool:

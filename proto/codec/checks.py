@@ -1,7 +1,7 @@
 """Checks of decoded msgpack: functions that return a part with its type verified, or raise `ProtocolError`.
 
-All decoders use them; only this file unpacks msgpack from outside. Messages name what was read. Sequences arrive as
-tuples and nothing else."""
+All decoders use them; only this file packs msgpack, and unpacks it from outside. Messages name what was read.
+Sequences arrive as tuples and nothing else."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ NO_MORE_THAN_INT64: Final = 2**63
 """Ids, counts and extents are signed 64-bit numbers on every side."""
 
 
+def pack(tree: Any) -> bytes:
+    """Return plain data as msgpack. Texts may hold lone surrogates, as names of files do that are not UTF-8."""
+    try:
+        return msgpack.packb(tree, use_bin_type=True)
+    except UnicodeEncodeError:  # the option costs each text a copy
+        return msgpack.packb(tree, use_bin_type=True, unicode_errors="surrogatepass")
+
+
 def unpack(data: Any, what: str) -> Any:
     """Return the msgpack object in `data`, with tuples for arrays.
 
@@ -28,7 +36,9 @@ def unpack(data: Any, what: str) -> Any:
         ProtocolError: it is no single msgpack object, or holds an extension type.
     """
     try:
-        return msgpack.unpackb(data, use_list=False, strict_map_key=False, ext_hook=_refuse_extension)
+        return msgpack.unpackb(
+            data, use_list=False, strict_map_key=False, ext_hook=_refuse_extension, unicode_errors="surrogatepass"
+        )
     except ProtocolError:
         raise
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:

@@ -19,17 +19,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-import msgpack
 import numpy as np
 
 from raygrad.errors import ProtocolError
 
-from .checks import unpack
+from .checks import pack, unpack
 from .value_writer import Buffer
 
 MAGIC: Final = b"RGRD"
 
-PROTOCOL_VERSION: Final = 7
+PROTOCOL_VERSION: Final = 8
 """Of frames and of the set of messages: both sides must speak the same."""
 
 MAX_HEADER_BYTES: Final = 64 * 1024 * 1024
@@ -75,7 +74,7 @@ def encode_frame(header: object, buffers: Sequence[Buffer] = ()) -> list[Buffer]
     Raises:
         ProtocolError: the header or the buffers are over a cap.
     """
-    packed = msgpack.packb(header, use_bin_type=True)
+    packed = pack(header)
     lengths = [len(buffer) for buffer in buffers]
     _check_sizes(len(packed), lengths, MAX_FRAME_BYTES)
     prefix = _PREFIX.pack(MAGIC, PROTOCOL_VERSION, 0, len(packed), len(lengths))

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgpack
-
 from raygrad.errors import ProtocolError
 
 from ..ir.graph import KEEP_FOR_RUNS, CostHint, Demand, Graph
 from ..ir.nodes import ROLE_FUNCTION, Node
-from .checks import fields, flag, integer, integers, many, of, row, sequence, shown, text, unpack
+from .checks import fields, flag, integer, integers, many, of, pack, row, sequence, shown, text, unpack
 from .nodes import MAX_VALUES, node_fields, nodes_of
 from .specs import spec_fields, specs_of
 
@@ -28,7 +26,7 @@ def encode_graph(graph: Graph) -> bytes:
         body = (*body, graph.demands, graph.hints)
     elif graph.demands:
         body = (*body, graph.demands)
-    return msgpack.packb(body, use_bin_type=True)
+    return pack(body)
 
 
 def decode_graph(encoded: Any) -> Graph:

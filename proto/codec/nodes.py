@@ -41,6 +41,7 @@ from ..ir.nodes import (
     OpCall,
     OpVjp,
     Spill,
+    is_setting,
     transforms_of,
 )
 from .checks import all_ints, fields, integer, integers, many, of, one_of, row, sequence, shown, text, texts
@@ -173,7 +174,7 @@ _PARAMS: Final[dict[type, tuple[_Param, ...]]] = {
     **dict.fromkeys((GradSum, CheckDefined, ControlDependency, Digest, Emit, Spill, Load), ()),
 }
 """Per kind what stands in `params`; those of an op call are its own. In user code two places follow if it meets leaves
-of the client, the places of the leaves and their fate, and one for its casting state."""
+of the client, the places of the leaves and their fate, and one for its settings."""
 
 _USER_CODE: Final = (FunctionCall, FunctionVjp, HookCall)
 
@@ -217,7 +218,7 @@ def _params_of(node: Node) -> tuple[Any, ...]:
     params = tuple([param.write(node) for param in _PARAMS[type(node)]])
     if not isinstance(node, _USER_CODE):
         return params
-    return (*params, *(node.leaves or ()), node.casting)
+    return (*params, *(node.leaves or ()), node.settings)
 
 
 # ---- and back ------------------------------------------------------------------------------------------------------
@@ -311,7 +312,7 @@ def _own_fields(
     named: dict[str, Any] = {name: value for name, value in (("fn", fn), ("depth", depth)) if name in kind._fields}
     places = _PARAMS[kind]
     if kind in _USER_CODE:
-        params, named["leaves"], named["casting"] = _user_code(params, len(places), where)
+        params, named["leaves"], named["settings"] = _user_code(params, len(places), where)
     for place, param in zip(places, fields(params, len(places), f"params {where}"), strict=True):
         named.update(place.read(param, where, specs))
     if kind is OpVjp and len(named["wanted"]) != len(named["operand_specs"]):
@@ -326,16 +327,17 @@ def _own_fields(
 def _user_code(
     params: tuple[Any, ...], count: int, where: str
 ) -> tuple[tuple[Any, ...], LeafGrads | None, tuple[Any, ...]]:
-    """Return the first `count` params of user code, its leaves, and its casting state."""
+    """Return the first `count` params of user code, its leaves, and its settings."""
     if len(params) not in (count + 1, count + 3):
         raise ProtocolError(f"the params {where} are neither {count + 1} nor {count + 3} fields but {shown(params)}")
-    casting = sequence(params[-1], f"casting state {where}")
-    if len(casting) not in (0, 3, 4):
-        raise ProtocolError(f"the casting state {where} is not 0, 3 or 4 fields but {shown(casting)}")
+    settings = sequence(params[-1], f"settings {where}")
+    for entry in settings:
+        if not is_setting(entry):
+            raise ProtocolError(f"one of the settings {where} is no such but {shown(entry)}")
     if len(params) == count + 1:
-        return params[:count], None, casting
+        return params[:count], None, settings
     places, fate = params[count:-1]
     what = f"places of leaves {where}"
     for place in chain.from_iterable([sequence(leaf, what) for leaf in sequence(places, what)]):
         integers(fields(place, 2, what), what, 0)
-    return params[:count], LeafGrads(places, integer(fate, f"fate of leaves {where}", 0, 4)), casting
+    return params[:count], LeafGrads(places, integer(fate, f"fate of leaves {where}", 0, 4)), settings

@@ -215,10 +215,10 @@ def _read_blob(reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> Blo
     return Blob(octets, tuple([memoryview(reader.octets(part)) for part in sequence(buffers, "buffers of a blob")]))
 
 
-def _read_text(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> str:
-    data = octets(fields(entry, 2, "text")[1], "text")
+def _read_text(reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> str:
+    data = reader.octets(fields(entry, 2, "text")[1])
     try:
-        return data.decode("utf-8", "surrogatepass")
+        return str(data, "utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise ProtocolError(f"text is not UTF-8: {error}") from error
 

@@ -164,7 +164,9 @@ def _int(_writer: _ValueWriter, value: int, _depth: int) -> Any:
     return INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
 
 
-def _text(_writer: _ValueWriter, value: str, _depth: int) -> Any:
+def _text(writer: _ValueWriter, value: str, _depth: int) -> Any:
+    if len(value) > POOLED_BYTES:  # beside the header, whose length is capped
+        return TEXT, writer.octets(value.encode("utf-8", "surrogatepass"))
     if value.isascii():
         return value
     try:

@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgpack
 import numpy as np
 
-from .checks import unpack
+from .checks import pack, unpack
 from .value_reader import read_values
 from .value_writer import Blob as Blob, Buffer as Buffer, write_values
 
@@ -48,7 +47,7 @@ def pack_values(values: Sequence[object]) -> Packed:
         NotShippable: anything else, subclasses of these types included; names it.
     """
     tree, buffers = write_values(values)
-    return Packed(msgpack.packb(tree, use_bin_type=True), tuple(buffers))
+    return Packed(pack(tree), tuple(buffers))
 
 
 def unpack_values(packed: Packed) -> list[Any]:

@@ -5,15 +5,61 @@ User code is named by "@" and its fingerprint, and shipped beside the graph.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from .node_base import ROLE_FUNCTION, ROLE_HOOK, Ids, distinct
 from .signatures import ObservedSignature
 
-Casting: TypeAlias = tuple[Any, ...]
-"""The casting state of user code: () if it was recorded outside of all regions of `autocast`, else (1 if operands are
-cast, name of the dtype, 1 if casts of leaves are kept). In the block of a device: these three, or (0, "", 0), and the
-name of the device on which factories make tensors."""
+Settings: TypeAlias = tuple[tuple[Any, ...], ...]
+"""The settings under which user code was recorded (DR-10): () if all are as a program finds them at its start, else an
+entry (name, *values) for each other one, in the order of this table:
+
+- ("casting", 1 if operands are cast, name of the dtype, 1 if casts of leaves are kept) in a region of `autocast`; in
+  the block of a device these, or 0, "", 0, and the name of the device on which factories make tensors
+- ("default dtype", name)
+- ("anomaly", 1 if it looks for NaN)
+- ("inference",)
+- ("one thread",): passes never go on on another thread
+- ("errors", divide, over, under, invalid, size of the buffer): see `numpy.seterr` and `numpy.setbufsize`
+- ("error handler", code): see `numpy.seterrcall`; the name of user code ("@" and its fingerprint)
+- ("formatter", kind of element, code), any number of them, and ("print", option, value): see `numpy.set_printoptions`
+- ("warnings", number, filters): the filters of the client's `warnings`, if they are not those with which the session
+  began; see `raygrad.workers.code.warning_filters`
+"""
+
+_LENGTHS: Final = {
+    "casting": (4, 5),
+    "default dtype": (2,),
+    "anomaly": (2,),
+    "inference": (1,),
+    "one thread": (1,),
+    "errors": (6,),
+    "error handler": (2,),
+    "formatter": (3,),
+    "print": (3,),
+    "warnings": (3,),
+}
+
+
+def is_setting(entry: Any) -> bool:
+    """Tell whether something is an entry of `Settings`, by its name and its number of values."""
+    if not isinstance(entry, tuple) or not entry:
+        return False
+    values = cast("tuple[Any, ...]", entry)
+    return len(values) in _LENGTHS.get(values[0], ())
+
+
+def device_in(settings: Settings) -> str:
+    """Return the device in whose block user code was recorded; "" outside of all such blocks."""
+    for entry in settings:
+        if entry[0] == "casting" and len(entry) > 4:
+            return entry[4]
+    return ""
+
+
+def code_in(settings: Settings) -> list[str]:
+    """Return the names of user code in settings."""
+    return [entry[-1] for entry in settings if entry[0] in ("error handler", "formatter")]
 
 
 class LeafGrads(NamedTuple):
@@ -56,7 +102,7 @@ class FunctionCall(NamedTuple):
     shared: tuple[Any, ...]
     """The aliasing of arguments that share memory (`raygrad.workers.interpreter.arguments.Where`); else ()."""
     leaves: LeafGrads | None
-    casting: Casting
+    settings: Settings
 
     role = ROLE_FUNCTION
     depth = 0
@@ -118,7 +164,7 @@ class FunctionVjp(NamedTuple):
     reports_effects: bool
     """Whether the run reports how backward changed the context."""
     leaves: LeafGrads | None
-    casting: Casting
+    settings: Settings
 
     role = ROLE_FUNCTION
 
@@ -142,7 +188,7 @@ class HookCall(NamedTuple):
     shown: int
     """The number of gradients that it only reads: after a node the cotangents, over several tensors all."""
     leaves: LeafGrads | None
-    casting: Casting
+    settings: Settings
 
     role = ROLE_HOOK
     depth = 0

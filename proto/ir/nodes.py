@@ -15,12 +15,15 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from .function_nodes import (
-    Casting,
     FunctionCall,
     FunctionVjp,
     HookCall,
     LeafGrads,
     ObservedGradients,
+    Settings,
+    code_in,
+    device_in,
+    is_setting,
 )
 from .node_base import (
     ROLE_EMIT,
@@ -62,7 +65,6 @@ __all__ = [
     "UNDEFINED",
     "UNPLACED",
     "VJP",
-    "Casting",
     "CheckDefined",
     "CheckDigest",
     "CheckNotNan",
@@ -80,8 +82,12 @@ __all__ = [
     "ObservedGradients",
     "OpCall",
     "OpVjp",
+    "Settings",
     "Spill",
     "Vjp",
+    "code_in",
+    "device_in",
+    "is_setting",
     "moves",
     "placed",
     "reruns",

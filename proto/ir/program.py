@@ -5,7 +5,7 @@ A plan has one program per segment: a static list of steps over numbered slots, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .nodes import Node
 from .specs import Spec
@@ -86,11 +86,15 @@ class Call(NamedTuple):
     """The limit of each such memory on the worker, in bytes, which unplanned allocations have to keep, too."""
 
 
+INTERRUPTED: Final = -2
+"""The index of a failure that is an interrupt: the thread that ran the segment has raised it already."""
+
+
 class Failure(NamedTuple):
     """An error that user code (or raygrad) raised while a step ran."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """The node's index in its graph, or -1."""
+    """The node's index in its graph, -1 for an error around the steps, or INTERRUPTED, which never travels."""
     node: str
     shapes: tuple[str, ...]
     traceback: str

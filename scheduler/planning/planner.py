@@ -172,23 +172,28 @@ class Planner:
         graph: Graph,
         residency: tuple[int, ...],
         key: bytes,
-        busy: Sequence[float],
-        pending: frozenset[int],
+        busy_seconds: Callable[[], Sequence[float]],
+        pending: Callable[[], frozenset[int]],
     ) -> Planned:
         """Return the plan for a graph while other runs are under way: `planned`, or if that has one worker only, the
         same on the one that is free first. Other arguments as for `plan`.
 
         Args:
-            busy: per worker, the seconds for which others run there.
-            pending: the externals that are yet to be made.
+            busy_seconds: returns, per worker, the seconds for which others run there.
+            pending: returns the externals that are yet to be made.
         """
-        here, idle = only_worker(planned.plan), min(range(len(busy)), key=busy.__getitem__)
-        if here < 0 or busy[here] - busy[idle] < MIN_WAIT or self._cluster.has_limits:
+        here = only_worker(planned.plan)
+        if here < 0 or self._cluster.has_limits:
             return planned
-        full_key = (key, residency, self._cluster_epoch, self._costs.epoch, idle, pending)
+        busy = busy_seconds()
+        idle = min(range(len(busy)), key=busy.__getitem__)
+        if busy[here] - busy[idle] < MIN_WAIT:
+            return planned
+        awaited = pending()
+        full_key = (key, residency, self._cluster_epoch, self._costs.epoch, idle, awaited)
         known = self._moved.get(full_key)
         if known is None:
-            known = self._move(graph, residency, key, idle, pending)
+            known = self._move(graph, residency, key, idle, awaited)
             _keep(self._moved, full_key, known)
         move, moved = known
         return planned if moved is None or busy[here] - busy[idle] < move.transfer + MIN_WAIT else moved

@@ -6,6 +6,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -51,13 +53,13 @@ def leaf() -> Any:
     return rg.tensor([0.5, 3.0], dtype=rg.float64, requires_grad=True)
 
 
-def expected() -> bytes:
+def expected(squared: bool = False) -> bytes:
     x = leaf()
     total: Any = None
     for number in range(BRANCHES):
         one = Branch.apply(x, rg.tensor(1.0 + number, dtype=rg.float64)).sum()
         total = one if total is None else total + one
-    total.backward()
+    (total.square() if squared else total).backward()
     return x.grad.numpy().tobytes()
 
 
@@ -108,21 +110,33 @@ def test_a_program_that_reads_the_loss_before_backward_finds_its_contexts_in_the
 
 
 def test_h18_what_stands_for_much_work_is_copied_once_its_worker_is_idle_and_dropped_with_its_value(
-    ray_started: Any, gradient: bytes
+    ray_started: Any, tmp_path: Path
 ) -> None:
-    class Slow(Branch):
+    gate, gradient = tmp_path / "gate", expected(squared=True)
+
+    class Gated(Branch):
         @staticmethod
         def forward(ctx: Any, x: Any, scale: Any) -> Any:
             if float(scale.numpy()) == BRANCHES:  # the other worker's: the first one waits for it with its contexts
-                time.sleep(1.0)
+                assert eventually(gate.exists)
             return Branch.forward(ctx, x, scale)
 
     with rg.Session("ray", workers=2, recovery_time=0.0) as session:
+        copied: list[bool] = []
+
+        def open_gate() -> None:
+            copied.append(eventually(lambda: session.saved_bytes >= KEPT * 8))
+            gate.touch()
+
+        opener = Thread(target=open_gate)
+        opener.start()
         for _ in range(2):
             x = leaf()
-            loss_of(x, Slow).backward()
+            loss_of(x, Gated).square().backward()  # square: so that backward reads what both workers made
             assert x.grad.numpy().tobytes() == gradient
-        assert session.peak_saved_bytes >= KEPT * 8
+        opener.join()
+        assert copied == [True]
+        session.stored_bytes()  # tells the workers what the client has released
         assert eventually(lambda: session.saved_bytes == 0)
         assert eventually(lambda: session.stored_bytes() < KEPT)
         session.close(discard=True)

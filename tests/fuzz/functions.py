@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import raygrad
+
 from .aliasing import CHANGING, PASSING, VIEWING, Log, make_changing, make_passing, make_viewing
 
 ARITY = {
@@ -27,6 +29,7 @@ ARITY = {
     **VIEWING,
     **PASSING,
     "sum_to": 2,
+    **dict.fromkeys(("noisy",) if "generator" in raygrad.__all__ else (), 1),
 }
 """How many tensors each Function takes."""
 
@@ -40,6 +43,10 @@ SAVED = {
     "passing_second": (1,),
 }
 """Which of them those save that save any; what is changed is saved as it became."""
+
+
+def _drawn(T: Any) -> float:
+    return float(T.generator().uniform(0.5, 1.0) + T.rand(1).item()) if T is raygrad else 1.5
 
 
 def make_functions(T: Any, log: Log) -> dict[str, Callable[..., Any]]:
@@ -205,7 +212,20 @@ def make_functions(T: Any, log: Log) -> dict[str, Callable[..., Any]]:
             log("sum_to", g)
             return g, 2 * g
 
+    class Noisy(T.autograd.Function):
+        """Draws in forward and backward; under torch, whose numbers are others, it has fixed ones."""
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * _drawn(T)
+
+        @staticmethod
+        def backward(ctx, g):
+            log("noisy", g)
+            return g * _drawn(T)
+
     return {
+        "noisy": Noisy.apply,
         "square": Square.apply,
         "cube": Cube.apply,
         "exponential": Exponential.apply,

@@ -136,6 +136,7 @@ def run(
     log: Log | None = None,
     logged: Callable[[], list[tuple[str, Any]]] | None = None,
     stop_after: int | None = None,
+    open_session: Callable[[], None] | None = None,
 ) -> Outcome:
     """Run a program with the library `T` (torch or raygrad), up to its first error.
 
@@ -143,6 +144,7 @@ def run(
         log: where hooks and Functions report to; by default the outcome's own log.
         logged: waits for all that the program started, and returns what was reported.
         stop_after: the number of the last step to run.
+        open_session: called before step `begin`.
     """
     outcome = Outcome()
     machine = Machine(T, log or (lambda name, value: outcome.log.append((name, plain(value)))), outcome.facts)
@@ -150,9 +152,14 @@ def run(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # gradients of non-leaves are read, graphs of gradients are stored
         before = T.is_grad_enabled()
+        T.manual_seed(7)
         try:
             machine.start(program)
-            machine.do(program.steps)
+            begin = program.begin if open_session is not None else 0
+            machine.do(program.steps[:begin])
+            if open_session is not None:
+                open_session()
+            machine.do(program.steps[begin:])
             if logged is not None:
                 outcome.log = logged()
         except Exception as error:  # the outcome that is to be compared

@@ -69,10 +69,15 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Leaves, and steps over them."""
+    """Leaves, and steps over them.
+
+    Attributes:
+        begin: the number of the first step inside the session, where there is one: those before it are eager.
+    """
 
     leaves: tuple[Leaf, ...]
     steps: tuple[Step, ...]
+    begin: int = 0
 
 
 _VALUES = np.array([0.5, -1.5, 2.0, 0.75, -0.25, 1.25, 0.0, -2.0, 3.0, 1.0])

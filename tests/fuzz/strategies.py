@@ -148,7 +148,7 @@ def make(world: World, longest: int) -> Program:
     if any(sketch.needs and not sketch.leaf for sketch in world.tensors):
         needing = [i for i, sketch in enumerate(world.tensors) if sketch.needs and not sketch.leaf]
         steps.append(("backward", tuple(needing[-1 - world.below(3) :]), _options(world)))
-    return Program(tuple(leaves), tuple(steps))
+    return Program(tuple(leaves), tuple(steps), world.below(len(steps)) if world.rarely(3) else 0)
 
 
 @st.composite

@@ -43,6 +43,8 @@ class Names(NamedTuple):
     """Globals that the code reads or writes, inner functions included."""
     all: tuple[str, ...]
     """Globals and attributes, inner functions included."""
+    imports: tuple[str, ...] = ()
+    """Modules that the code imports, inner functions included; relative ones begin with dots."""
 
 
 _names: dict[int, Names] = {}
@@ -54,14 +56,31 @@ def names_in(code: CodeType) -> Names:
     if known is None:
         found = dict.fromkeys(str(one.argval) for one in dis.get_instructions(code) if one.opname in _GLOBAL_OPS)
         names = dict.fromkeys(code.co_names)
+        imports = dict.fromkeys(_imports_in(code))
+        if "globals" in found:  # globals()["RATE"]
+            found.update(
+                dict.fromkeys(const for const in code.co_consts if type(const) is str and const.isidentifier())
+            )
         for inner in map(names_in, inner_codes(code)):
             found.update(dict.fromkeys(inner.globals))
             names.update(dict.fromkeys(inner.all))
+            imports.update(dict.fromkeys(inner.imports))
         if len(_names) >= CODES_KEPT:
             _names.clear()
         arguments = code.co_varnames[: code.co_argcount]
-        known = _names[id(code)] = Names(code, arguments, code.co_freevars, tuple(found), tuple(names))
+        known = _names[id(code)] = Names(code, arguments, code.co_freevars, tuple(found), tuple(names), tuple(imports))
     return known
+
+
+def _imports_in(code: CodeType) -> Iterator[str]:
+    """Yield the modules that code imports, inner functions excluded."""
+    before: list[Any] = []
+    for one in dis.get_instructions(code):
+        if one.opname == "IMPORT_NAME":
+            level: Any = before[-2]  # then come the names that are imported from it
+            yield "." * (level if type(level) is int else 0) + str(one.argval)
+        if one.opname not in _NO_EFFECT:
+            before.append(one.argval)
 
 
 def stores_attribute(code: CodeType, name: str) -> bool:
@@ -93,6 +112,57 @@ def writes_items(code: CodeType) -> bool:
     if not MUTATORS.isdisjoint(code.co_names) or not _ITEM_STORES.isdisjoint(code.co_code[::2]):
         return True
     return any(writes_items(inner) for inner in inner_codes(code))
+
+
+_READERS: Final = frozenset("len sum min max any all sorted list tuple dict set float int bool str repr".split())
+"""Built-in functions that leave a container as it is."""
+_READS: Final = frozenset(
+    "BINARY_SUBSCR LOAD_ATTR LOAD_METHOD GET_ITER CONTAINS_OP COMPARE_OP IS_OP BINARY_SLICE BINARY_OP".split()
+)
+
+
+def passes_on(code: CodeType, name: str) -> bool:
+    """Tell whether code might give the object that a variable stands for to others, which could change it: unless it
+    only reads items, attributes and facts of it."""
+    found = list(dis.get_instructions(code))
+    instructions = [one for one in found if one.opname not in _NO_EFFECT]
+    for position, one in enumerate(instructions):
+        if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLASSDEREF") and one.argval == name:
+            user = _user_of(instructions, position)
+            if user is None:
+                return True
+            if instructions[user].opname in _READS:
+                continue
+            before = instructions[position - 1] if position else None
+            if user == position + 1 and instructions[user].opname == "CALL" and instructions[user].arg == 1:
+                if before is not None and before.opname == "LOAD_GLOBAL" and before.argval in _READERS:
+                    continue
+            return True
+    return any(passes_on(inner, name) for inner in inner_codes(code))
+
+
+def _user_of(instructions: list[dis.Instruction], position: int) -> int | None:
+    """Return which instruction takes what one has loaded from the stack, None if it is not sure."""
+    depth = 1
+    for number in range(position + 1, len(instructions)):
+        one = instructions[number]
+        if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
+            return None
+        taken = _TAKEN.get(one.opname)
+        if taken is None:
+            effect = dis.stack_effect(one.opcode, one.arg if one.opcode >= dis.HAVE_ARGUMENT else None)
+            if depth + effect < 1:
+                return number
+            depth += effect
+        elif depth <= taken:
+            return number
+        else:
+            depth += dis.stack_effect(one.opcode, one.arg if one.opcode >= dis.HAVE_ARGUMENT else None)
+    return None
+
+
+_TAKEN: Final = {"BINARY_SUBSCR": 2, "LOAD_ATTR": 1, "LOAD_METHOD": 1, "GET_ITER": 1, "CONTAINS_OP": 2, "COMPARE_OP": 2}
+"""How many values these take from the top of the stack: more than they take away."""
 
 
 def stored_outside(code: CodeType, free: frozenset[str], bound: bool, leaves: frozenset[str]) -> str | None:

@@ -1,16 +1,39 @@
 """Captured state: the tensors that functions reach, and a guard of everything else that they read.
 
-Compiled functions are checked by it before each replay. The walk follows variables of enclosing functions, named
-globals, attributes, slots, containers, and classes and functions of the user's. Libraries are taken to stay as they
-are. Objects that hide their state (iterators, objects of libraries) are compared by identity only."""
+Compiled functions are checked by it before each replay, shipped code before each use. The walk follows variables of
+enclosing functions, named globals, attributes, slots, containers, and classes and functions of the user's. The code of
+libraries is taken to stay as it is; what the user's objects of their classes hold is followed. An object that hides its
+state counts by its pickle (`content`), or else by identity only."""
 
 from __future__ import annotations
 
+import array
+import dataclasses
+import datetime
+import decimal
+import fractions
 import functools
+import logging
+import pathlib
 import random
-from collections import deque
+import re
+import uuid
+import weakref
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType, MethodType
+from contextvars import ContextVar
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GenericAlias,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+    UnionType,
+    WrapperDescriptorType,
+)
 from typing import Any, ClassVar, Final, cast
 
 import numpy as np
@@ -19,7 +42,7 @@ from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 
-from .guard import Generator, Guard, is_fixed
+from .guard import Generator, Guard, is_fixed, is_input
 from .importable import imports_alike
 from .visitor import (
     Part,
@@ -43,6 +66,31 @@ MOST: Final = 100_000
 
 _ATOMS: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), slice, range})
 
+_FIXED: Final = (
+    GenericAlias,
+    GetSetDescriptorType,
+    UnionType,
+    WrapperDescriptorType,
+    dataclasses.Field,
+    type(namedtuple("_Named", "field").field),  # type: ignore[attr-defined]
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    datetime.tzinfo,
+    decimal.Decimal,
+    fractions.Fraction,
+    logging.Logger,
+    np.dtype,
+    np.generic,
+    np.ufunc,
+    pathlib.PurePath,
+    re.Pattern,
+    uuid.UUID,
+)
+"""Classes of libraries whose instances nobody changes, but for what they note for themselves."""
+
+_OWN_PICKLING: Final = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+
 
 class CapturedState(Visitor):
     """The state that some objects capture now.
@@ -50,6 +98,10 @@ class CapturedState(Visitor):
     Args:
         objects: the roots of the walk.
         looked_into: classes of libraries whose instances hold objects of the user's.
+        content: for objects that hide their state, returns what is equal while it is the same, None if nothing is known
+            to be. Without it they are compared by identity only.
+        guard: the guard to be added to, of code that is shipped: there is no limit, and arrays and tensors that become
+            inputs of its node are not compared.
 
     Attributes:
         tensors: the tensors, in the order in which they were found.
@@ -59,10 +111,19 @@ class CapturedState(Visitor):
         SessionError: they reach more than `MOST` objects.
     """
 
-    def __init__(self, objects: Iterable[Any], looked_into: tuple[type[Any], ...] = ()) -> None:
+    def __init__(
+        self,
+        objects: Iterable[Any],
+        looked_into: tuple[type[Any], ...] = (),
+        *,
+        content: Callable[[Any], Any] | None = None,
+        guard: Guard | None = None,
+    ) -> None:
         self.tensors: list[Tensor] = []
-        self.guard = Guard()
+        self.guard = Guard() if guard is None else guard
+        self._ships = guard is not None
         self._looked_into = looked_into
+        self._content = content
         self._slots: dict[type[Any], list[str]] = {}
         self._seen: dict[int, Any] = {}
         """The visited objects by id, kept alive so that ids stay unique."""
@@ -81,7 +142,7 @@ class CapturedState(Visitor):
         if id(value) in seen:
             return ()
         seen[id(value)] = value
-        if len(seen) > MOST:
+        if len(seen) > MOST and not self._ships:
             raise SessionError(
                 f"a compiled function reaches more than {MOST:,} objects through its variables, and all would have "
                 "to be compared at each call: give it the data as tensors in its arguments"
@@ -118,6 +179,9 @@ class CapturedState(Visitor):
     # ---- data -------------------------------------------------------------------------------------------------------
 
     def _tensor(self, tensor: Tensor) -> list[Part]:
+        if self._ships:
+            self.guard.tensor(tensor)
+            return []
         self.tensors.append(tensor)
         found: list[Part] = []
         for name in ("_hooks", "_after_accumulation"):
@@ -129,7 +193,7 @@ class CapturedState(Visitor):
         return found
 
     def _array(self, array: np.ndarray[Any, Any]) -> list[Part]:
-        if not is_fixed(array):
+        if not is_fixed(array) and not (self._ships and is_input(array)):
             self.guard.array(array)
         return item_parts(array.ravel().tolist()) if array.dtype.hasobject else []
 
@@ -145,16 +209,70 @@ class CapturedState(Visitor):
         self.guard.collection(items)
         return item_parts(items)
 
+    def _builtin(self, function: Any) -> list[Part]:
+        """Visit a function in C, which may be a method of an object."""
+        owner = function.__self__
+        return [] if owner is None or type(owner) is ModuleType else [("self", "self", function, owner)]
+
+    def _buffer(self, buffer: Any) -> list[Part]:
+        self.guard.buffer(buffer)
+        return []
+
+    def _variable(self, variable: ContextVar[Any]) -> list[Part]:
+        return [("value", variable.name, variable, self.guard.context_variable(variable))]
+
+    def _proxy(self, proxy: MappingProxyType[Any, Any]) -> list[Part]:
+        """Visit a read-only view of a dict, which may change."""
+        self.guard.proxy(proxy)
+        return item_parts([*proxy.keys(), *proxy.values()])
+
+    def _partial(self, value: functools.partial[Any]) -> list[Part]:
+        self.guard.mapping(value.keywords)
+        self.guard.state(_function_and_arguments, (value,), _function_and_arguments(value))
+        if value.__dict__:
+            self.guard.mapping(value.__dict__)
+        return partial_parts(value)
+
     def _instance(self, value: Any) -> list[Part]:
-        """Visit an instance of a user class, or of one that is looked into; of another the wrapped function."""
+        """Visit an instance of a user class, or of one of a library that has attributes, too; of another the wrapped
+        function."""
         cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         if imports_alike(cls.__module__) and not isinstance(value, self._looked_into):
             wrapped: Any = getattr(value, "__wrapped__", None) if callable(value) else None
-            return [] if wrapped is None else [("function", "", value, wrapped)]
+            if self._ships and isinstance(value, functools._lru_cache_wrapper):
+                self._look_for_stale_results(value, wrapped)
+            if wrapped is not None:
+                return [("function", "", value, wrapped), *([] if _is_ours(cls) else self._attributes(value))]
+            if self._content is None or isinstance(value, _FIXED) or cls is object or _is_ours(cls):
+                return []
+            content = self._content(value)
+            if content is None:  # a handle, of a thread or a file, say
+                return []
+            if not _shows_its_state(cls):
+                self.guard.state(self._content, (value,), content)
+                return []
+        return [("class", "", value, cls), *self._attributes(value)]
+
+    def _look_for_stale_results(self, cached: Any, function: Any) -> None:
+        """Note whether a cache has results of before something was changed that its function reads."""
+        before = _read_by_cached.get(cached)
+        if before is None or cached.cache_info().currsize == 0:
+            _read_by_cached[cached] = CapturedState([function], content=self._content, guard=Guard()).guard
+        elif not before.holds():
+            self.guard.stale_cache = str(getattr(cached, "__name__", "a cached function"))
+
+    def _derived(self, value: Any) -> list[Part]:
+        """Visit what a container of a derived class has beside its items."""
+        cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+        return [("class", "", value, cls), *self._attributes(value)]
+
+    def _attributes(self, value: Any) -> list[Part]:
+        """Guard and return the attributes and slots of an object."""
+        cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         attributes: Any = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
             self.guard.mapping(cast("dict[str, Any]", attributes))
-        found: list[Part] = [("class", "", value, cls), *attribute_parts(value)]
+        found = attribute_parts(value)
         slots = self._slots.get(cls)
         if slots is None:
             slots = self._slots[cls] = slot_names(cls)
@@ -165,13 +283,38 @@ class CapturedState(Visitor):
         return found
 
 
+_read_by_cached: weakref.WeakKeyDictionary[Any, Guard] = weakref.WeakKeyDictionary()
+"""By cached function, a guard of what it reads, made when its cache was empty or first seen."""
+
+
+def _is_ours(cls: type[Any]) -> bool:
+    return cls.__module__.partition(".")[0] == "raygrad"
+
+
+def _shows_its_state(cls: type[Any]) -> bool:
+    """Tell whether the state of a class's instances is in their attributes and slots, so far as one can tell."""
+    inherited = cls.__mro__[:-1]
+    return not any([name in base.__dict__ for base in inherited for name in _OWN_PICKLING]) and any(
+        ["__dict__" in base.__dict__ or base.__dict__.get("__slots__") for base in inherited]
+    )
+
+
+def _function_and_arguments(value: functools.partial[Any]) -> tuple[Any, ...]:
+    return (value.func, *value.args)
+
+
 _LOOKS: Final[dict[type[Any], Callable[[CapturedState, Any], Sequence[Part]]]] = {
     FunctionType: CapturedState._function,
     MethodType: lambda _, value: method_parts(value),
     staticmethod: lambda _, value: descriptor_parts(value),
     classmethod: lambda _, value: descriptor_parts(value),
     property: lambda _, value: property_parts(value),
-    functools.partial: lambda _, value: partial_parts(value),
+    functools.partial: CapturedState._partial,
+    BuiltinFunctionType: CapturedState._builtin,
+    ContextVar: CapturedState._variable,
+    SimpleNamespace: CapturedState._derived,
+    weakref.ref: lambda _, value: [],  # what it refers to is not to be kept alive
+    MappingProxyType: CapturedState._proxy,
     type: CapturedState._class,
     FunctionMeta: CapturedState._class,
     Tensor: CapturedState._tensor,
@@ -179,16 +322,19 @@ _LOOKS: Final[dict[type[Any], Callable[[CapturedState, Any], Sequence[Part]]]] =
     dict: CapturedState._dict,
     tuple: lambda _, value: item_parts(value),
     **dict.fromkeys((list, set, frozenset, deque), CapturedState._collection),
+    **dict.fromkeys((bytearray, array.array, memoryview), CapturedState._buffer),
+    **dict.fromkeys((defaultdict, OrderedDict), CapturedState._dict),
 }
 
 _LOOKS_AT_DERIVED: Final[tuple[tuple[Any, Callable[[CapturedState, Any], Sequence[Part]]], ...]] = (
     (Tensor, CapturedState._tensor),
     (type, CapturedState._class),
     (np.ndarray, CapturedState._array),
-    (dict, lambda state, value: state._dict(value) + state._instance(value)),
-    (tuple, lambda _, value: item_parts(value)),
-    ((list, set, frozenset, deque), lambda state, value: state._collection(value) + state._instance(value)),
-    (functools.partial, lambda _, value: partial_parts(value)),
+    (dict, lambda state, value: state._dict(value) + state._derived(value)),
+    (tuple, lambda state, value: [*item_parts(value), *state._derived(value)]),
+    ((bytearray, array.array), lambda state, value: state._buffer(value) + state._derived(value)),
+    ((list, set, frozenset, deque), lambda state, value: state._collection(value) + state._derived(value)),
+    (functools.partial, CapturedState._partial),
     ((np.random.Generator, np.random.RandomState, random.Random), CapturedState._generator),
 )
 """How objects of classes derived from these are visited; the first that fits."""

@@ -17,15 +17,23 @@ import numpy as np
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .guard import ABSENT, BY_VALUE, Guard
+from .array_form import form_of
+from .captured_state import CapturedState
+from .guard import ABSENT, BY_VALUE, Guard, is_input
+from .identity import state_of
 from .importable import import_name, imports_alike
-from .visitor import annotation_parts, class_parts, function_parts, module_parts, slot_names, slot_parts
+from .visitor import (
+    annotation_parts,
+    class_parts,
+    function_parts,
+    module_parts,
+    slot_names,
+    slot_parts,
+    through_modules,
+)
 
 ITEMS_LOOKED_AT: Final = 256
 """The longest container whose items are fingerprinted; a longer one is left to the pickler."""
-
-CAPTURED_KINDS: Final = "biufc"
-"""Kinds of dtypes of arrays that become inputs of the node of the code that captures them; empty ones do not."""
 
 _OWN_PICKLING: Final = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
 _DATACLASSES: Final[Any] = vars(dataclasses)
@@ -43,6 +51,9 @@ _OF_DATACLASSES: Final[tuple[Any, ...]] = tuple(
 class CodeCacheKey:
     """The fingerprint of a piece of code.
 
+    Args:
+        content: see `CapturedState`; for what only the pickler looks into.
+
     Attributes:
         sure: whether `key` determines the pickle; else the code has to be pickled.
         key: equal for equal code, if it is sure.
@@ -51,9 +62,9 @@ class CodeCacheKey:
         guard: tells whether the fingerprint would be the same now. It holds the captured state.
     """
 
-    __slots__ = ("_numbers", "_plain", "captured", "guard", "held", "key", "sure")
+    __slots__ = ("_numbers", "_opaque", "_plain", "captured", "guard", "held", "key", "sure")
 
-    def __init__(self, code: Any) -> None:
+    def __init__(self, code: Any, content: Callable[[Any], Any] | None = None) -> None:
         self.sure = True
         self.captured: list[Any] = []
         self.held: list[Any] = []
@@ -61,10 +72,14 @@ class CodeCacheKey:
         self._numbers: dict[int, int] = {}
         """By id: of a captured value its place in `captured`, of another object how many came before it."""
         self._plain: dict[type[Any], bool] = {}
+        self._opaque: list[Any] = []
+        """What the key does not look into."""
         try:
             self.key: Any = self._look(code)
         except RecursionError:  # nested more deeply than the interpreter goes; the pickler may
             self.key = self._unsure(code)
+        if self._opaque:
+            CapturedState(self._opaque, content=content, guard=self.guard)
 
     def _look(self, value: Any) -> Any:
         """Return the token of an object, in which it counts with all that it consists of."""
@@ -82,7 +97,10 @@ class CodeCacheKey:
             return self._identity(value)
         if any([value is one for one in _OF_DATACLASSES]):
             return self._identity(value)
-        return self._instance(value)
+        state = state_of(value)
+        if state is None:
+            return self._instance(value)
+        return (self._identity(value), self._instance(value) if state else ())
 
     # ---- leaves -----------------------------------------------------------------------------------------------------
 
@@ -92,6 +110,7 @@ class CodeCacheKey:
 
     def _unsure(self, value: Any) -> int:
         self.sure = False
+        self._opaque.append(value)
         return self._identity(value)
 
     def _real(self, value: Any) -> Any:
@@ -100,11 +119,11 @@ class CodeCacheKey:
     def _array(self, array: np.ndarray[Any, Any]) -> Any:
         slot = self._numbers.get(id(array))
         if slot is None:
-            if array.dtype.kind not in CAPTURED_KINDS or array.size == 0:
+            if not is_input(array):
                 return self._unsure(array)
             slot = self._numbers[id(array)] = len(self.captured)
             self.captured.append(array)
-        return ("captured", 0, slot)
+        return ("captured", 0, slot, form_of(array))
 
     def _tensor(self, tensor: Tensor) -> Any:
         slot = self._numbers.get(id(tensor))
@@ -132,6 +151,7 @@ class CodeCacheKey:
         if type(module) is str and imports_alike(module) and import_name(function) is not None:
             return self._identity(function)
         code, space, held = function.__code__, function.__globals__, function_parts(function)
+        held += through_modules(function, held)
         self.held += (code, space)
         self.guard.function(function, held)
         if function.__annotations__:
@@ -142,6 +162,11 @@ class CodeCacheKey:
 
     def _method(self, method: MethodType) -> Any:
         return ("method", self._look(method.__func__), self._look(method.__self__))
+
+    def _builtin(self, function: Any) -> Any:
+        """A function in C; a method of an object counts by what that holds."""
+        owner = function.__self__
+        return self._identity(function) if owner is None or type(owner) is ModuleType else self._unsure(function)
 
     def _annotation(self, alias: Any) -> Any:
         """An annotation such as `list[float]` and `float | None`."""
@@ -186,9 +211,9 @@ class CodeCacheKey:
         again = self._again(items)
         if again is not None:
             return again
-        self.guard.collection(items)
         if len(items) > ITEMS_LOOKED_AT:
             return self._unsure(items)
+        self.guard.collection(items)
         look = self._look
         return (type(items), tuple([look(one) for one in items]))
 
@@ -196,9 +221,9 @@ class CodeCacheKey:
         again = self._again(mapping)
         if again is not None:
             return again
-        self.guard.mapping(mapping)
         if len(mapping) > ITEMS_LOOKED_AT:
             return self._unsure(mapping)
+        self.guard.mapping(mapping)
         look = self._look
         return (dict, tuple([(look(key), look(value)) for key, value in mapping.items()]))
 
@@ -240,7 +265,8 @@ _LOOKS: Final[dict[Any, Callable[[CodeCacheKey, Any], Any]]] = {
     **dict.fromkeys((list, set, frozenset), CodeCacheKey._collection),
     **dict.fromkeys((type, FunctionMeta), CodeCacheKey._class),
     **dict.fromkeys((staticmethod, classmethod), CodeCacheKey._descriptor),
-    **dict.fromkeys((BuiltinFunctionType, np.ufunc), CodeCacheKey._identity),
+    BuiltinFunctionType: CodeCacheKey._builtin,
+    np.ufunc: CodeCacheKey._identity,
     **dict.fromkeys((GenericAlias, UnionType), CodeCacheKey._annotation),
     property: CodeCacheKey._property,
     dataclasses.Field: CodeCacheKey._field,

@@ -111,6 +111,7 @@ class _ChangeSearch:
     def __init__(self, is_installed: Callable[[Any], bool]) -> None:
         self._is_installed = is_installed
         self._seen: dict[int, Any] = {}
+        self._classes: set[type[Any]] = set()
 
     def of(self, obj: Any, bound: bool, depth: int) -> str | None:
         """Return the name that an object's code changes; if `bound`, its first argument outlives the call."""
@@ -144,7 +145,10 @@ class _ChangeSearch:
         return None
 
     def _of_methods(self, cls: type[Any], depth: int) -> str | None:
-        """Return the attribute that the methods of a user object change."""
+        """Return the attribute that the methods of a user object change; None for a class that was looked at before."""
+        if cls in self._classes:
+            return None
+        self._classes.add(cls)
         for base in cls.__mro__:
             for name, member in () if self._is_installed(base) else list(vars(base).items()):
                 if name not in _CONSTRUCTORS:

@@ -2,18 +2,19 @@
 
 Replays, cached fingerprints and code shipped by reference are valid while their guard holds. A guard has references,
 each with its value: it holds while each refers to the same object, or to an equal number or string. Containers are
-compared by length and items, arrays by a checksum, generators by their state. No user code runs.
+compared by length and items, arrays and buffers by their bytes, generators by their state, in C as far as possible,
+since every application and every run compares them. No user code runs.
 """
 
 from __future__ import annotations
 
 import random
-import zlib
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
-from itertools import repeat
+from contextvars import ContextVar
+from itertools import chain, repeat
 from operator import is_
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -22,6 +23,8 @@ from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
+
+from .array_form import NUMERIC
 
 MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__"})
 """Members of a class that Python makes, and that are no part of its definition."""
@@ -38,9 +41,6 @@ Part: TypeAlias = tuple[str, Any, Any, Any]
 ABSENT: Final = object()
 """The value of a variable or slot that is not set."""
 
-_PLAIN_DICT: Final[Any] = dict
-"""The class whose own methods read a dict of a class derived from it, so that no user code runs."""
-
 _ABSENTS: Final = repeat(ABSENT)
 
 Generator: TypeAlias = np.random.Generator | np.random.RandomState | random.Random
@@ -48,16 +48,55 @@ Generator: TypeAlias = np.random.Generator | np.random.RandomState | random.Rand
 
 
 class Guard:
-    """The references that user code follows, each with its value at the time of recording."""
+    """The references that user code follows, each with its value at the time of recording.
 
-    __slots__ = ("_cells", "_collections", "_functions", "_mappings", "_names", "_states", "_tensors")
+    Attributes:
+        has_state: whether the code reaches something whose contents may change: a container, an instance, a buffer.
+        stale_cache: the name of a function in `functools.lru_cache` that the code reaches, whose cache has results of
+            before something was changed that it reads; or "".
+    """
+
+    __slots__ = (
+        "_cells",
+        "_copies",
+        "_functions",
+        "_held",
+        "_holders",
+        "_items",
+        "_lengths",
+        "_mappings",
+        "_names",
+        "_owners",
+        "_sequences",
+        "_slots",
+        "_states",
+        "_tensors",
+        "_written",
+        "has_state",
+        "stale_cache",
+    )
 
     def __init__(self) -> None:
-        self._cells: list[Part] = []
-        self._names: list[Part] = []
+        self.has_state = False
+        self.stale_cache = ""
+        self._cells: list[tuple[CellType, Any]] = []
+        self._names: list[tuple[Mapping[str, Any], str, Any]] = []
         self._functions: list[tuple[FunctionType, CodeType, Any, Any]] = []
-        self._mappings: list[tuple[Mapping[Any, Any], Callable[..., Any], int, Any, Any, Any]] = []
-        self._collections: list[tuple[Collection[Any], tuple[Any, ...]]] = []
+        self._mappings: list[dict[Any, Any]] = []
+        self._copies: list[dict[Any, Any]] = []
+        """The dicts as they were."""
+        self._written: list[Any] = []
+        """Their values, one dict after the other."""
+        self._sequences: list[Collection[Any]] = []
+        self._lengths: list[int] = []
+        self._items: list[Any] = []
+        """The items of the sequences, one sequence after the other."""
+        self._owners: list[tuple[Any, Mapping[str, Any], Any, list[str], list[Any], Any]] = []
+        """Classes and modules: (owner, its dict, the `get` of that, names, values, names that may be made later)."""
+        self._holders: list[Any] = []
+        self._slots: list[str] = []
+        self._held: list[Any] = []
+        """What the holders had in these slots."""
         self._tensors: list[tuple[Tensor, int]] = []
         self._states: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
         """(function, arguments, result) of state that is read by a function."""
@@ -66,42 +105,62 @@ class Guard:
 
     def references(self, parts: Iterable[Part]) -> None:
         """Guard those parts of an object that are variables (of enclosing functions, globals, modules) or slots."""
-        for part in parts:
-            role = part[0]
+        for role, name, holder, value in parts:
             if role == "cell":
-                self._cells.append(part)
+                self._cells.append((holder, value))
             elif role == "global" or role == "through module":
-                self._names.append(part)
+                self._names.append((holder, name, value))
             elif role == "slot":
-                self._states.append((getattr, (part[2], part[1], ABSENT), part[3]))
+                self.has_state = True
+                self._holders.append(holder)
+                self._slots.append(name)
+                self._held.append(value)
 
     def function(self, function: FunctionType, parts: Sequence[Part]) -> None:
         """Guard a function's code, defaults, attributes, and those of its parts that are variables."""
         keywords = function.__kwdefaults__
         self._functions.append((function, function.__code__, function.__defaults__, keywords))
         if keywords:
-            self.mapping(keywords)
+            self._mapping(keywords)
         if function.__dict__:
-            self.mapping(function.__dict__)
+            self._mapping(function.__dict__)
+            if isinstance(function.__dict__.get("registry"), MappingProxyType):  # of functools.singledispatch
+                self.proxy(function.__dict__["registry"])
         if parts:
             self.references(parts)
 
     def mapping(self, mapping: dict[Any, Any]) -> None:
-        """Guard the items of a dict, or the attributes of a function or an instance."""
-        get: Any = mapping.get if type(mapping) is dict else partial(_PLAIN_DICT.get, mapping)
-        keys, values = list(_PLAIN_DICT.keys(mapping)), list(_PLAIN_DICT.values(mapping))
-        self._mappings.append((mapping, get, len(mapping), keys, values, None))
+        """Guard the items of a dict, and their order, or the attributes of an instance."""
+        self.has_state = True
+        self._mapping(mapping)
+
+    def _mapping(self, mapping: dict[Any, Any]) -> None:
+        if type(mapping) is dict:
+            self._mappings.append(mapping)
+            self._copies.append(copy := mapping.copy())
+            self._written += copy.values()
+        else:
+            self._states.append((_items_of, (mapping,), _items_of(mapping)))
 
     def members(self, owner: Any) -> None:
         """Guard the members of a class or module, but for what Python and raygrad may make in it at any time."""
         mapping = cast("dict[str, Any]", vars(owner))
         later = _MADE_LATER_IN_FUNCTIONS if isinstance(owner, FunctionMeta) else _MADE_LATER
         kept = {name: value for name, value in list(mapping.items()) if name not in later}
-        self._mappings.append((mapping, mapping.get, len(mapping), list(kept), list(kept.values()), later))
+        self._owners.append((owner, mapping, mapping.get, list(kept), list(kept.values()), later))
 
     def collection(self, items: Collection[Any]) -> None:
         """Guard the items of a list, set or deque."""
-        self._collections.append((items, tuple(items)))
+        self.has_state = True
+        plain = _ITERATED.get(type(items))
+        if plain is None:  # of a derived class, whose own methods are user code
+            read = next(one for kind, one in _ITERATED.items() if isinstance(items, kind))
+            self._states.append((read, (items,), read(items)))
+            return
+        held = plain(items)
+        self._sequences.append(items)
+        self._lengths.append(len(held))
+        self._items += held
 
     # ---- kinds, buffers and states ----------------------------------------------------------------------------------
 
@@ -113,25 +172,53 @@ class Guard:
 
     def array(self, array: np.ndarray[Any, Any]) -> None:
         """Guard the shape, dtype and elements of an array; of an array of objects, which objects they are."""
-        read = _shape_and_objects if array.dtype.hasobject else _checksum
-        self._states.append((read, (array,), read(array)))
+        read = _shape_and_objects if array.dtype.hasobject else _shape_and_bytes
+        self.state(read, (array,), read(array))
+
+    def buffer(self, buffer: Any) -> None:
+        """Guard the bytes of a bytearray, an `array.array` or a memoryview."""
+        self.state(_bytes_of, (buffer,), _bytes_of(buffer))
+
+    def context_variable(self, variable: ContextVar[Any]) -> Any:
+        """Guard the value of a context variable; return that, or `ABSENT`."""
+        self.state(value_of, (variable,), value := value_of(variable))
+        return value
+
+    def proxy(self, proxy: MappingProxyType[Any, Any]) -> None:
+        """Guard the items of a dict of which there is a read-only view."""
+        self.state(_items_of_proxy, (proxy,), _items_of_proxy(proxy))
 
     def generator(self, generator: Generator) -> None:
         """Guard the state of a generator of random numbers."""
-        self._states.append((generator_state, (generator,), generator_state(generator)))
+        self.state(generator_state, (generator,), generator_state(generator))
+
+    def state(self, read: Callable[..., Any], given: tuple[Any, ...], now: Any) -> None:
+        """Guard what a function returns for some arguments: `now`. It is called at each check, so that it must neither
+        change anything nor take long."""
+        self.has_state = True
+        self._states.append((read, given, now))
 
     # ---- the question -----------------------------------------------------------------------------------------------
 
+    def places(self) -> set[Any]:
+        """Return what identifies the variables and objects that are guarded."""
+        found: set[Any] = set(map(id, chain(self._mappings, self._sequences, self._holders)))
+        found.update([id(cell) for cell, _ in self._cells])
+        found.update([(id(space), name) for space, name, _ in self._names])
+        found.update([id(owner[0]) for owner in self._owners])
+        found.update([id(given[0]) for _, given, _ in self._states])
+        return found
+
     def holds(self) -> bool:
         """Tell whether the guarded state is unchanged."""
-        for _, _, cell, value in self._cells:
+        for cell, value in self._cells:
             try:
                 now = cell.cell_contents
             except ValueError:  # not bound any more
                 return False
             if now is not value and not is_same(now, value):
                 return False
-        for _, name, space, value in self._names:
+        for space, name, value in self._names:
             now = space.get(name, ABSENT)
             if now is not value and not is_same(now, value):
                 return False
@@ -141,14 +228,35 @@ class Guard:
             now = function.__defaults__
             if now is not defaults and not is_same(now, defaults):
                 return False
-        for mapping, get, length, keys, values, later in self._mappings:
-            if not all(map(is_, map(get, keys, _ABSENTS), values)):
-                if not _are_same(map(get, keys, _ABSENTS), values):
+        for _, mapping, get, names, values, later in self._owners:
+            if not all(map(is_, map(get, names, _ABSENTS), values)):
+                if not all(map(is_same, map(get, names, _ABSENTS), values)):
                     return False
-            if len(mapping) != length and (later is None or len(mapping) - len(later & mapping.keys()) != len(keys)):
+            if len(mapping) != len(names) and len(mapping) - len(later & mapping.keys()) != len(names):
                 return False
-        for items, before in self._collections:
-            if len(items) != len(before) or not (all(map(is_, items, before)) or _are_same(items, before)):
+        if not (self.has_state or self._mappings or self._tensors):
+            return True
+        try:
+            return self._state_holds()
+        except RuntimeError:  # another thread changes a container meanwhile
+            return False
+
+    def _state_holds(self) -> bool:
+        """Tell whether the contents of objects are unchanged. Identity is compared first, in loops that run in C."""
+        mappings, sequences = self._mappings, self._sequences
+        if all(map(is_, chain.from_iterable(map(_values_of, mappings)), self._written)):
+            if mappings != self._copies:  # of equal values: are the keys the same, in the same dicts?
+                return False
+        elif not all([_is_still(now, before) for now, before in zip(mappings, self._copies, strict=True)]):
+            return False
+        if list(map(len, sequences)) != self._lengths:
+            return False
+        if not all(map(is_, chain.from_iterable(sequences), self._items)):
+            if not all(map(is_same, chain.from_iterable(sequences), self._items)):
+                return False
+        held = self._held
+        if held and not all(map(is_, map(getattr, self._holders, self._slots, _ABSENTS), held)):
+            if not all(map(is_same, map(getattr, self._holders, self._slots, _ABSENTS), held)):
                 return False
         for tensor, kind in self._tensors:
             if kind_of_capture(tensor) != kind:
@@ -159,8 +267,37 @@ class Guard:
         return True
 
 
-def _are_same(now: Iterable[Any], before: Iterable[Any]) -> bool:
-    return all(map(is_same, now, before))
+def _is_still(now: dict[Any, Any], before: dict[Any, Any]) -> bool:
+    return (
+        len(now) == len(before) and all(map(is_same, now, before)) and all(map(is_same, now.values(), before.values()))
+    )
+
+
+def _items_of(mapping: dict[Any, Any]) -> tuple[Any, ...]:
+    """Return the keys and values of a dict of a derived class, by the methods of `dict`: no user code runs."""
+    return (*dict.keys(mapping), *dict.values(mapping))
+
+
+def value_of(variable: ContextVar[Any]) -> Any:
+    """Return the value of a context variable, or its default, or `ABSENT`."""
+    try:
+        return variable.get()
+    except LookupError:
+        return ABSENT
+
+
+def _items_of_proxy(proxy: MappingProxyType[Any, Any]) -> tuple[Any, ...]:
+    return (*proxy.keys(), *proxy.values())
+
+
+def _bytes_of(buffer: Any) -> tuple[Any, ...]:
+    return (getattr(buffer, "typecode", ""), bytes(buffer))
+
+
+_values_of: Final[Any] = dict.values
+_ITERATED: Final[dict[type[Any], Callable[[Any], tuple[Any, ...]]]] = {
+    kind: lambda items, iterate=kind.__iter__: tuple(iterate(items)) for kind in (list, deque, set, frozenset)
+}
 
 
 def is_same(now: Any, before: Any) -> bool:
@@ -176,7 +313,7 @@ def is_same(now: Any, before: Any) -> bool:
     if kind is float or kind is complex:
         return repr(now) == repr(before)  # which tells zeros apart, and not what is no number
     if kind is tuple:
-        return len(now) == len(before) and _are_same(now, before)
+        return len(now) == len(before) and all(map(is_same, now, before))
     return isinstance(now, np.number | np.bool) and now.tobytes() == before.tobytes()
 
 
@@ -187,16 +324,20 @@ def is_fixed(array: np.ndarray[Any, Any]) -> bool:
         if base.flags.writeable:
             return False
         base = base.base
-    return base is None
+    return base is None or type(base) is bytes
 
 
-def _checksum(array: np.ndarray[Any, Any]) -> int:
-    data = np.ascontiguousarray(array)
-    return hash((array.shape, array.dtype.str, zlib.crc32(data.view(np.uint8).data if data.size else b"")))
+def _shape_and_bytes(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    return (array.shape, array.dtype.str, array.tobytes())
 
 
 def _shape_and_objects(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     return (array.shape, *array.ravel().tolist())
+
+
+def is_input(array: Any) -> bool:
+    """Tell whether an array becomes an input of the node of the code that captures it, and no part of its pickle."""
+    return type(array) is np.ndarray and array.dtype.kind in NUMERIC and array.size > 0
 
 
 def generator_state(generator: Generator) -> Any:

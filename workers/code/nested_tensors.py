@@ -5,8 +5,9 @@ is eagerly: a derivative by the one reaches the other."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 import numpy as np
@@ -14,9 +15,11 @@ import numpy as np
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
+from .array_form import FormedArray, copy_as_it_lies
 from .bytecode import writes_items
+from .identity import state_of
 from .importable import import_name
-from .pickling import pickle_around_tensors
+from .pickling import pickle_argument, pickle_around_tensors, pickle_value, reads_variables
 from .unpickling import load, opened_value
 from .visitor import reachable
 
@@ -54,6 +57,17 @@ class Embedding:
         return load(self.data, (), tensors)
 
 
+BOXES: Final = frozenset((Embedding, FormedArray))
+"""What stands for an argument until forward is called."""
+
+
+def unboxed(value: Any) -> Any:
+    """Return what a value without tensors stands for: itself, if it is no box."""
+    if type(value) is FormedArray:
+        return value.opened()
+    return value.opened((), ()) if type(value) is Embedding else value
+
+
 def holds_tensors(value: Any) -> bool:
     """Tell whether there are tensors in an object: in containers, attributes, or what functions capture.
 
@@ -81,6 +95,30 @@ def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
     return data, pickler.captured, filled
 
 
+def copy_argument(value: Any) -> tuple[bytes, Any]:
+    """Return bytes that are equal for equal objects without tensors, and a copy for a Function to read. What is
+    compared by identity stays itself in the copy; where that takes the code that reads it, the copy is an `Embedding`.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    data, pickler = pickle_argument(value)
+    if pickler.opened_anew and _is_opened_anew(value):
+        return data, Embedding(pickle_value(value), ())
+    known: dict[int, Any] = {id(one): one for one in pickler.kept}
+    known.update([(id(array), copy_as_it_lies(array)) for array in pickler.formed])
+    return data, copy.deepcopy(value, known)
+
+
+def _is_opened_anew(value: Any) -> bool:
+    """Tell whether an object holds functions that read variables, or constants with attributes, other than in classes:
+    of other functions one copy serves all."""
+    for one in reachable(value, _may_hold_tensors, omit="class"):
+        if reads_variables(one) if type(one) is FunctionType else state_of(one):
+            return True
+    return False
+
+
 def nested_tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:
     """Return the tensors of a node's embeddings: one tensor per value, wherever it is nested."""
     made: dict[int, Tensor] = {}
@@ -94,11 +132,14 @@ def nested_tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slo
 def opened(
     args: tuple[Any, ...], named: dict[str, Any], values: Sequence[Tensor]
 ) -> tuple[tuple[Any, ...], dict[str, Any], frozenset[int]]:
-    """Return the arguments with embeddings unpickled, and the positions of arguments that are nested in one."""
+    """Return the arguments with embeddings unpickled and arrays laid out, and the positions of arguments that are
+    nested in one."""
     position, inside = 0, set[int]()
 
     def one(value: Any) -> Any:
         nonlocal position
+        if type(value) is FormedArray:
+            return value.opened()
         if type(value) is not Embedding:
             return value
         own = values[position : position + value.own]

@@ -13,8 +13,10 @@ import functools
 import io
 import pickle
 import sys
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from contextvars import ContextVar
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeVar, cast
@@ -29,12 +31,28 @@ from raygrad.autograd.nodes.captured_leaves import PLAIN, kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .code_cache_key import CAPTURED_KINDS
+from .array_form import NUMERIC, base_of, form_of, formed
 from .culprit import path_to_unpicklable
 from .fingerprint import digest
+from .guard import ABSENT, is_input, value_of
+from .identity import import_place, imported, state_of, token_of
 from .importable import import_name, imports_alike
-from .unpickling import ClassName, class_names, fill_class, home_classes, make_class, pickle_lock, rebuilt_tensor
-from .visitor import function_parts
+from .unpickling import (
+    EVERYWHERE,
+    ClassName,
+    class_names,
+    fill_class,
+    fill_function,
+    fill_importing_function,
+    home_classes,
+    importing_function,
+    make_class,
+    make_function,
+    pickle_lock,
+    rebuilt_tensor,
+    restored_here,
+)
+from .visitor import DISPATCHES, function_parts, imported_inside
 
 PROTOCOL: Final = 5
 
@@ -60,6 +78,8 @@ class _Pickler(cloudpickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=PROTOCOL)
         self._registered: list[ModuleType] = []
+        self._unnamed: set[int] = set()
+        """Functions, by id, that nothing is compared with: methods of classes, and the code that is shipped."""
 
     def dump(self, obj: object) -> None:
         with pickle_lock:
@@ -82,15 +102,24 @@ class _Pickler(cloudpickle.Pickler):
             raise HoldsDeviceArray(f"a tensor on {device_of(obj._data)} is not pickled; {REMEDY}")
         if isinstance(obj, FunctionType):
             self._by_value(obj.__module__)
+            if obj.__code__ is DISPATCHES:
+                registered = [pair for pair in given.registry.items() if pair[0] is not object]
+                return _dispatching, (given.registry[object], registered)
             reduced: Any = super().reducer_override(obj)
-            if type(reduced) is tuple:
-                self.sends(obj)
-            return reduced  # pyright: ignore[reportUnknownVariableType]
+            if type(reduced) is not tuple:
+                return reduced
+            self.sends(obj)
+            return self._function(obj, _with_imports(obj, cast("tuple[Any, ...]", reduced)))
         if isinstance(obj, ModuleType):
             if _travels_whole(obj):
                 self._by_value(obj.__name__)
         elif isinstance(obj, io.IOBase) and obj is not sys.stdout and obj is not sys.stderr:
             raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
+        elif isinstance(obj, functools.cached_property):  # which holds a lock
+            return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
+        elif isinstance(obj, ContextVar):
+            value = value_of(obj)
+            return _context_variable, (obj.name,) if value is ABSENT else (obj.name, value)
         elif isinstance(obj, functools._lru_cache_wrapper) and not imports_alike(obj.__module__):
             return _cached, (obj.__wrapped__, obj.cache_parameters())
         elif callable(given):
@@ -99,13 +128,23 @@ class _Pickler(cloudpickle.Pickler):
                 return offered[1]
             if type(given).__name__ == "PjitFunction":  # what JAX has compiled for this process stays here
                 return _jitted, _jit_of(given)
-        return super().reducer_override(given)
+        if type(given) is np.ndarray and given.dtype.kind in NUMERIC and (form := form_of(given)) is not None:
+            self.keeps_form(given)
+            return formed, (base_of(given), form)
+        constant = self._constant(given)
+        return super().reducer_override(given) if constant is None else constant
 
     def sends(self, function: FunctionType) -> None:
         """Called with each function that goes by value."""
 
-    def class_reference(self, cls: type) -> Any:
-        """Return how the pickle names a class that goes by value."""
+    def keeps(self, constant: Any, state: tuple[Any, ...]) -> None:
+        """Called with each object that keeps its identity, and its attributes."""
+
+    def keeps_form(self, array: np.ndarray[Any, Any]) -> None:
+        """Called with each array of numbers that lies otherwise than NumPy's pickles have it."""
+
+    def class_reference(self, cls: Any) -> Any:
+        """Return how the pickle names a class or function that goes by value."""
         return _class_name(cls)
 
     def _by_value(self, module: str | None) -> None:
@@ -123,11 +162,48 @@ class _Pickler(cloudpickle.Pickler):
             return reduced  # pyright: ignore[reportUnknownVariableType]
         maker, args, state, _, _, setter = cast("tuple[Any, ...]", reduced)
         state[0].pop("__slotnames__", None)  # noted by Python when an instance is first pickled
+        self._unnamed.update([id(getattr(one, "__func__", one)) for one in state[0].values()])
         if isinstance(cls, FunctionMeta):
             for made_by_the_metaclass in MADE_BY_METACLASS:
                 state[0].pop(made_by_the_metaclass, None)
         args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew
         return make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, fill_class
+
+    def _function(self, function: FunctionType, reduced: tuple[Any, ...]) -> Any:
+        """Return how a function that goes by value is made: one that others may compare is named."""
+        if id(function) in self._unnamed:
+            return reduced
+        maker, args, state, _, _, setter = reduced
+        made = (self.class_reference(function), maker, args)
+        return make_function, made, (setter, state), None, None, fill_function
+
+    def _constant(self, value: Any) -> Any:
+        """Return how an object is made that is to be itself on the other side, None if it goes as others of its type:
+        a dtype of NumPy's own, a constant of an installed module, a sentinel of the user's."""
+        if isinstance(value, np.dtype):
+            if np.dtype(value.str) is not value:
+                return None
+            self.keeps(value, ())
+            return np.dtype, (value.str,)
+        state = state_of(value)
+        if state == () or state is None:
+            place = import_place(value)
+            if place is not None:
+                self.keeps(value, ())
+                return imported, place
+        if state is None:
+            return None
+        self.keeps(value, state)
+        return restored_here, (token_of(value), type(value), state)
+
+
+def _with_imports(function: FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return how a function is made that imports modules which travel with it, `reduced` if it imports none."""
+    modules = {name: one for name, one in imported_inside(function).items() if _travels_whole(one)}
+    if not modules:
+        return reduced
+    _, args, state, _, _, setter = reduced
+    return importing_function, args, (setter, state, modules), None, None, fill_importing_function
 
 
 class _ExtractingPickler(_Pickler):
@@ -161,14 +237,17 @@ class CodePickler(_ExtractingPickler):
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
-        self.classes: list[type] = []
+        self.classes: list[Any] = []
+        """Classes and functions that go by value, in the order of their references."""
 
-    def persistent_id(self, obj: Any) -> tuple[int, int] | None:
+    def dump(self, obj: object) -> None:
+        self._unnamed.add(id(obj))
+        super().dump(obj)
+
+    def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
         kind = cast("type[Any]", type(obj))
         if kind is np.ndarray:
-            if obj.dtype.kind not in CAPTURED_KINDS or obj.size == 0:
-                return None
-            return self.extracted(obj, 0)
+            return (*self.extracted(obj, 0), *(form_of(obj) or ())) if is_input(obj) else None
         if kind is not Tensor and not isinstance(obj, Tensor):
             return None
         return self.extracted(obj, kind_of_capture(obj))
@@ -198,6 +277,41 @@ class ValuePickler(_ExtractingPickler):
         return self.extracted(obj, PLAIN) if isinstance(obj, Tensor) else None
 
 
+class ArgumentPickler(_ExtractingPickler):
+    """The pickler that tells arguments without tensors apart, and notes which objects in them keep their identity. What
+    it writes is compared, and never opened."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.kept: list[Any] = []
+        """The objects that keep their identity, and have no attributes."""
+        self.formed: list[np.ndarray[Any, Any]] = []
+        """The arrays with a form of their own."""
+        self.opened_anew = False
+        """Whether there are functions that go by value, or objects with attributes that keep their identity."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if is_device_array(obj) or (isinstance(obj, Tensor) and is_device_array(obj._data)):
+            return NotImplemented
+        return super().reducer_override(obj)
+
+    def class_reference(self, cls: Any) -> int:
+        return 0  # its definition follows
+
+    def keeps_form(self, array: np.ndarray[Any, Any]) -> None:
+        self.formed.append(array)
+
+    def keeps(self, constant: Any, state: tuple[Any, ...]) -> None:
+        if state:
+            self.opened_anew = True
+        else:
+            self.kept.append(constant)
+
+    def sends(self, function: FunctionType) -> None:
+        super().sends(function)
+        self.opened_anew = True
+
+
 class _ArrayPickler(_ExtractingPickler):
     """The pickler of values on devices: extracts arrays of devices."""
 
@@ -223,6 +337,18 @@ def _travels_whole(module: ModuleType) -> bool:
         _whole_modules[module.__name__] = True  # while it is being tried, since its functions may name it
         known = _whole_modules[module.__name__] = _pickles(module)
     return known
+
+
+def _dispatching(default: Any, registered: list[tuple[type[Any], Any]]) -> Any:
+    made = functools.singledispatch(default)
+    for cls, implementation in registered:
+        made.register(cls, implementation)
+    return made
+
+
+def _context_variable(name: str, *value: Any) -> ContextVar[Any]:
+    """Return a variable with the value that another had."""
+    return ContextVar(name, default=value[0]) if value else ContextVar(name)
 
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:
@@ -262,17 +388,42 @@ def class_table(fingerprint: str, pickler: CodePickler, root: Any) -> tuple[Clas
     return table
 
 
-def _class_name(cls: type) -> ClassName:
-    """Return the name of a class by its definition, and whether it captures nothing."""
+def _class_name(cls: Any) -> ClassName:
+    """Return the name of a class or function by its definition, and whether it captures nothing."""
     name = class_names.get(cls)
     if name is not None:
         return name, True
+    alone = isinstance(cls, FunctionType) and not reads_variables(cls)
+    if alone:
+        defined = (cls.__code__, cls.__defaults__)
+        known = _function_names.get(cls)
+        if known is not None and known[0] == defined and not cls.__kwdefaults__ and not cls.__dict__:
+            return known[1]
     buffer = io.BytesIO()
     pickler = CodePickler(buffer)
     pickler.dump(cls)
     name = digest(buffer.getvalue())
+    if alone:
+        name = EVERYWHERE + name
+        _function_names[cls] = (cls.__code__, cls.__defaults__), (name, not pickler.captured)
     home_classes[name] = cls
     return name, not pickler.captured
+
+
+_function_names: weakref.WeakKeyDictionary[FunctionType, tuple[Any, ClassName]] = weakref.WeakKeyDictionary()
+"""The names of functions that read no variables, each with what it was defined by."""
+
+
+def reads_variables(function: FunctionType) -> bool:
+    """Tell whether a function reads more than its arguments and what is installed."""
+    if any(map(_travels_whole, imported_inside(function).values())):
+        return True
+    for role, _, _, value in function_parts(function):
+        if role in ("default", "keyword default"):
+            continue
+        if not imports_alike(value.__name__) if isinstance(value, ModuleType) else import_name(value) is None:
+            return True
+    return False
 
 
 def unpicklable_message(obj: Any, name: str, error: Exception) -> str:
@@ -290,6 +441,17 @@ def _pickles(value: Any) -> bool:
     except Exception:  # whatever a user's __reduce__ raises: the answer is no
         return False
     return True
+
+
+def content_of(value: Any) -> bytes | None:
+    """Return what is equal while an object that hides its state is the same: its pickle without arrays; None if it has
+    none."""
+    buffer = io.BytesIO()
+    try:
+        CodePickler(buffer).dump(value)
+    except Exception:  # whatever a user's __reduce__ raises
+        return None
+    return buffer.getvalue()
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------
@@ -318,6 +480,15 @@ def pickle_around_tensors(value: Any) -> tuple[bytes, ValuePickler]:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
     return _pickled(value, ValuePickler)
+
+
+def pickle_argument(value: Any) -> tuple[bytes, ArgumentPickler]:
+    """Return bytes that are equal for equal arguments, and the pickler, which has noted what keeps its identity.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    return _pickled(value, ArgumentPickler)
 
 
 def pickle_around_arrays(value: Any) -> tuple[bytes, list[Any]]:

@@ -15,25 +15,32 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.functions.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .bytecode import writes_items
+from .bytecode import passes_on, writes_items
 from .code_cache_key import CodeCacheKey
-from .effects import name_changed_by, optimizer_call_in
-from .exceptions import pack_exception as pack_exception, unpack_exception as unpack_exception
+from .effects import gradient_effects, name_changed_by, optimizer_call_in
+from .exceptions import (
+    message_of as message_of,
+    pack_exception as pack_exception,
+    traceback_of as traceback_of,
+    unpack_exception as unpack_exception,
+)
 from .fingerprint import by_import_name, by_reference, digest
 from .guard import Guard
 from .importable import import_name, imports_alike
-from .pickling import MUTABLE, CodePickler, class_table, pickle_value as pickle_value, unpicklable_message
+from .pickling import MUTABLE, CodePickler, class_table, content_of, pickle_value as pickle_value, unpicklable_message
 from .unpickling import (
     ClassName,
-    load,
+    load_code,
     opening_as_worker as opening_as_worker,
     opens_as_worker,
     unpickle_value as unpickle_value,
@@ -70,7 +77,9 @@ class Shipment:
     classes: tuple[ClassName, ...] = ()
     """Per class that the payload has by value: its name, and whether it captures nothing."""
     shares_state: bool = field(default=False, compare=False)
-    """Whether a live object changes what it captures, which the client and other code may read."""
+    """Whether a live object changes what it captures, which the client and other code may read: it runs at once."""
+    watched: Guard | None = field(default=None, compare=False, repr=False)
+    """Of a live object that captures what may change: the guard that tells after a run whether the code changed it."""
     registrations: bytes = field(default=b"", repr=False)
     """The users' registrations for built-in ops when it was sent; see `op_registry_sync`."""
 
@@ -128,8 +137,8 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
     Raises:
         NotShippable: it captures something that cannot leave this process; names the variable.
     """
-    looks = CodeCacheKey(obj)
-    known = _shipped.get((in_process, looks.key)) if looks.sure else None
+    looks = CodeCacheKey(obj, content_of)
+    known = _shipped.get((in_process, looks.key)) if looks.sure and not (in_process and changes_state(obj)) else None
     if known is None:
         shipped = _ship(obj, in_process, looks.guard)
         places = {id(one): place for place, one in enumerate(looks.captured)}
@@ -143,7 +152,7 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
             _shipped[in_process, looks.key] = (shipped.shipment, order, looks.held)
             if len(_shipped) > OPENED_KEPT:
                 _shipped.popitem(last=False)
-        return shipped
+        return shipped if looks.sure or only_by_reference else shipped._replace(lasts=True)
     shipment, order, _ = known
     return Shipped(shipment.fingerprint, shipment, tuple([looks.captured[place] for place in order]), looks.guard, True)
 
@@ -162,24 +171,39 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
     changed = name_changed_by(obj, _is_installed)
     buffer = io.BytesIO()
     pickler = CodePickler(buffer)
+    error: Exception | None = None
     try:
         pickler.dump(obj)
-    except Exception as error:
-        if in_process:
-            shares = _warn_of_mutable(obj, name, pickler, changed, shared=True)
-            return _ship_by_reference(obj, name, guard, guarded=not shares)
-        raise NotShippable(unpicklable_message(obj, name, error)) from error
-    as_it_is = in_process and not pickler.captured
-    shares = _warn_of_mutable(obj, name, pickler, changed, shared=as_it_is)
-    if as_it_is and shares:
-        return _ship_by_reference(obj, name, guard, guarded=False)
+    except Exception as refusal:
+        if not in_process:
+            raise NotShippable(unpicklable_message(obj, name, refusal)) from refusal
+        error = refusal
+    shares = in_process and (error is not None or _may_run_here(obj, pickler))
+    changes = _warn_of_changes(obj, name, pickler, changed, shared=shares) or changes_state(obj)
+    if guard.stale_cache:
+        changes = True
+        if not shares:
+            warn_once(
+                obj,
+                f"'{name}' calls '{guard.stale_cache}', whose cache has results of before something that it reads was "
+                "changed: a worker computes them anew, from what stands there now; call cache_clear() after the change",
+            )
+    if shares and (changes or error is not None):
+        return _ship_by_reference(obj, name, guard, guarded=not changes)
     payload = buffer.getvalue()
     fingerprint = digest(payload)
     classes = class_table(fingerprint, pickler, obj)
     shipment = Shipment(fingerprint=fingerprint, name=name, payload=payload, classes=classes)
-    if as_it_is:
-        shipment = replace(shipment, live=obj, guard=guard)
+    if in_process and not pickler.captured:
+        shipment = replace(shipment, live=obj, guard=guard, watched=guard if guard.has_state else None)
     return Shipped(fingerprint, shipment, tuple(pickler.captured), guard)
+
+
+def _may_run_here(obj: Any, pickler: CodePickler) -> bool:
+    """Tell whether code may run in this process as it is, with all that it captures: not where it captures a tensor
+    whose value is pending, or a leaf to which it might add gradient."""
+    tensors = [one for one in pickler.captured if isinstance(one, Tensor)]
+    return not tensors or (not any([type(one._data) is Pending for one in tensors]) and not gradient_effects(obj))
 
 
 def _is_installed(obj: Any) -> bool:
@@ -198,7 +222,10 @@ def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> S
     pickled. A `guarded` object gets another one when its captured state has changed."""
     fingerprint = by_reference(obj, guard if guarded else None)
     held = guard if guarded else None
-    shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, guard=held, shares_state=not guarded)
+    watched = guard if guard.has_state else None
+    shipment = Shipment(
+        fingerprint=fingerprint, name=name, live=obj, guard=held, shares_state=not guarded, watched=watched
+    )
     return Shipped(fingerprint, shipment, (), guard if guarded else Guard())
 
 
@@ -209,21 +236,27 @@ _warned_of_sharing: weakref.WeakSet[Any] = weakref.WeakSet()
 """Apart, so that code which was used in process is warned of once more where its changes are lost."""
 
 
-def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | None, *, shared: bool) -> bool:
+def _warn_of_changes(obj: Any, name: str, pickler: CodePickler, changed: str | None, *, shared: bool) -> bool:
     """Warn once of what the code changes, or of a captured container that it might fill, for the client; tell whether
     there is such a thing. `shared` says that the code is used by reference, and so changes the client's own objects.
 
     A class is warned of only where its code writes to a container: its tables of constants are no mistake.
     """
     is_class = isinstance(obj, type)
-    found = [name for function, name in pickler.mutable if not is_class or writes_items(function.__code__)]
+    found = [
+        name
+        for function, name in pickler.mutable
+        if writes_items(function.__code__) or (not is_class and passes_on(function.__code__, name))
+    ]
     subject = obj.__self__ if isinstance(obj, MethodType) else obj
-    if not isinstance(subject, FunctionType | type | ModuleType | partial):
+    if isinstance(obj, BuiltinFunctionType) and isinstance(obj.__self__, MUTABLE):
+        found.append(type(obj.__self__).__name__)
+    elif not isinstance(subject, FunctionType | type | ModuleType | partial):
         state = getattr(subject, "__dict__", {})
         found.extend(
             f"{type(subject).__name__}.{key}"
             for key, value in state.items()
-            if isinstance(value, MUTABLE) and not key.startswith("__")
+            if isinstance(value, MUTABLE) and not key.startswith("__") and _has_writer(type(subject))
         )
     stepped = optimizer_call_in(obj) if changed is None and not found else None
     if stepped is not None:
@@ -240,9 +273,9 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
         what = f"captures '{found[0]}', a mutable object" if found else f"changes '{changed}', an object"
         warn_once(
             subject,
-            f"'{name}' {what} of your program: its calls, forward and backward, run one after the other in program "
-            "order; to run them side by side, return values or send them with rg.emit(name, value), to a handler given "
-            "to session.on(name, handler), or register it with client=True if it is a hook",
+            f"'{name}' {what} of your program: its calls, forward and backward, run at once, one after the other in "
+            "program order; to run them side by side, return values or send them with rg.emit(name, value), to a "
+            "handler given to session.on(name, handler), or register it with client=True if it is a hook",
             _warned_of_sharing,
         )
         return True
@@ -256,6 +289,46 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
     return True
 
 
+def _has_writer(cls: type[Any]) -> bool:
+    """Tell whether a method of a class might change a container."""
+    members = [member for base in cls.__mro__ for member in vars(base).values()]
+    return any([isinstance(one, FunctionType) and writes_items(one.__code__) for one in members])
+
+
+# ---- what runs have shown to change what it captures ----------------------------------------------------------------
+
+_changing: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def definition_of(obj: Any) -> Any:
+    """Return what calls of a piece of code have in common, also where the program defines it anew each time: its code
+    object, or its class."""
+    if isinstance(obj, partial):
+        return definition_of(obj.func)
+    if isinstance(obj, MethodType):
+        return obj.__func__.__code__ if isinstance(obj.__func__, FunctionType) else type(obj.__self__)
+    if isinstance(obj, FunctionMeta):
+        written: Any = obj.__dict__.get("forward")
+        return definition_of(written.__func__) if isinstance(written, staticmethod) else obj
+    if isinstance(obj, FunctionType):
+        return obj.__code__
+    return obj if isinstance(obj, type) and type(obj).__hash__ is not None else type(obj)
+
+
+def changes_state(obj: Any) -> bool:
+    """Tell whether the latest run of some code in this process has changed what the code captures."""
+    return bool(_changing) and definition_of(obj) in _changing
+
+
+def note_run(shipment: Shipment) -> None:
+    """Take note of whether live code has changed what it captures, now that it has run."""
+    if shipment.watched is not None:
+        if not shipment.watched.holds():
+            _changing.add(definition_of(shipment.live))
+        elif _changing:
+            _changing.discard(definition_of(shipment.live))
+
+
 def warn_once(subject: Any, message: str, warned: weakref.WeakSet[Any] = _warned) -> None:
     """Warn of a piece of user code, at the user's line, unless it is among those that were `warned` of before."""
     try:
@@ -264,10 +337,10 @@ def warn_once(subject: Any, message: str, warned: weakref.WeakSet[Any] = _warned
         warned.add(subject)
     except TypeError:  # takes no weak references, or is not hashable: warned each time
         pass
-    warnings.warn(message, UserWarning, stacklevel=_users_level())
+    warnings.warn(message, UserWarning, stacklevel=users_level())
 
 
-def _users_level() -> int:
+def users_level() -> int:
     """Return the stack level, as `warnings.warn` counts it, of the first caller outside raygrad."""
     frame = sys._getframe(1)
     level = 1
@@ -328,7 +401,7 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
 def _open(shipment: Shipment, captured: Sequence[Any]) -> Any:
     try:
         if shipment.payload:
-            return load(shipment.payload, shipment.classes, captured)
+            return load_code(shipment.payload, shipment.classes, captured)
         found: Any = importlib.import_module(shipment.module)
         for part in shipment.qualname.split("."):
             found = getattr(found, part)

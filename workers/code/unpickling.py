@@ -1,17 +1,22 @@
 """Unpickling of Python objects and user code: one class for each definition, and captured values put back.
 
-The inverse of `pickling`. Workers open shipped code with it, and the client opens what comes back.
+The inverse of `pickling`. Workers open shipped code with it, and the client opens what comes back. A function in an
+argument or a context is that of the code which reads it, if that has one of the same definition (`functions_of`).
 """
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import io
 import pickle
 import threading
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from importlib.util import resolve_name
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -19,17 +24,29 @@ from raygrad.autograd.core.array_layout import as_dense
 from raygrad.autograd.nodes.captured_leaves import captured_tensor
 from raygrad.autograd.tensor.tensor import Tensor
 
+from .array_form import ArrayForm, formed
+from .identity import State, Token, restored
+
 ClassName: TypeAlias = tuple[str, bool]
-"""The name of a class that goes by value, and whether it captures no array: then one copy serves all."""
+"""The name of a class or function that goes by value, and whether it captures no array: then one copy serves all."""
 
 pickle_lock = threading.RLock()
 """Over pickling and opening: cloudpickle's list of modules and the tables of classes belong to the process."""
-home_classes: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
-"""Classes that were written here and sent away, by name; the newest of several with one definition."""
-_opened_classes: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
-"""Classes that came here by value and capture nothing, by name."""
-class_names: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
-"""The names of all classes that came here by value."""
+home_classes: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+"""Classes and functions that were written here and sent away, by name; the newest of several with one definition."""
+_opened_classes: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+"""Classes and functions of which one copy serves all, by name."""
+class_names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""The names of all classes and functions that came here by value."""
+
+EVERYWHERE: Final = "="
+"""Begins the names of functions that read no variables, so that one copy serves all code."""
+
+Functions: TypeAlias = MutableMapping[str, FunctionType]
+"""Functions by name, held weakly."""
+
+_functions_in: weakref.WeakKeyDictionary[Any, Functions] = weakref.WeakKeyDictionary()
+"""By opened code, the functions that came with it."""
 
 
 class _UnpicklingState(threading.local):
@@ -38,7 +55,9 @@ class _UnpicklingState(threading.local):
     worker: bool = False
     classes: Sequence[ClassName] = ()
     finished: set[int] | None = None
-    """Classes, by id, that need no filling."""
+    """Classes and functions, by id, that need no filling."""
+    functions: Functions | None = None
+    """Functions that are used in the place of others of the same definition."""
 
 
 _opening = _UnpicklingState()
@@ -77,6 +96,61 @@ def make_class(reference: Any, maker: Any, args: tuple[Any, ...]) -> type:
     return made
 
 
+def make_function(reference: Any, maker: Any, args: tuple[Any, ...]) -> FunctionType:
+    is_code = isinstance(reference, int)
+    name, pure = _opening.classes[reference] if is_code else reference
+    functions = _opening.functions
+    finished = cast("set[int]", _opening.finished)
+    everywhere = name.startswith(EVERYWHERE)
+    known: Any = None
+    if pure and functions is not None and not is_code:
+        known = functions.get(name)
+    if known is None and pure and (everywhere or not is_code):  # that of code has the variables of its code
+        known = None if _opening.worker else home_classes.get(name)
+        if known is None and everywhere:
+            known = _opened_classes.get(name)
+    made: FunctionType = maker(*args) if known is None else known
+    if known is None:
+        class_names[made] = name
+        if everywhere and pure:
+            _opened_classes.setdefault(name, made)
+    else:
+        finished.add(id(known))
+    if functions is not None and pure:
+        functions[name] = made
+    return made
+
+
+def fill_function(function: FunctionType, how: tuple[Any, Any]) -> FunctionType:
+    finished = cast("set[int]", _opening.finished)
+    if id(function) not in finished:
+        setter, state = how
+        setter(function, state)
+        finished.add(id(function))
+    return function
+
+
+def restored_here(token: Token, cls: type[Any], state: State) -> Any:
+    """Return an object that keeps its identity."""
+    return restored(token, cls, state, _opening.worker)
+
+
+@contextmanager
+def functions_of(code: Any) -> Generator[None, None, None]:
+    """Open what `code` reads: functions of the definitions that came with it are those, and others are made once."""
+    before = _opening.functions
+    try:
+        _opening.functions = _functions_in.get(code)
+    except TypeError:  # not hashable, or takes no weak references
+        _opening.functions = None
+    if _opening.functions is None:
+        _opening.functions = weakref.WeakValueDictionary()
+    try:
+        yield
+    finally:
+        _opening.functions = before
+
+
 def fill_class(cls: type, how: tuple[Any, Any]) -> type:
     finished = cast("set[int]", _opening.finished)
     if id(cls) not in finished:
@@ -87,9 +161,35 @@ def fill_class(cls: type, how: tuple[Any, Any]) -> type:
     return cls
 
 
-def opened_value(array: Any, kind: int) -> Any:
-    """Return a captured array, or the tensor that it was (see `kind_of_capture`), read-only."""
-    array = as_dense(array) if kind else array
+class _Importer:
+    """The `__import__` of a function that came with the modules which it imports: with what stood in them then."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, ModuleType] = {}
+
+    def __call__(self, name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
+        full = resolve_name("." * level + name, (space or {}).get("__package__")) if level else name
+        found = self.modules.get(full if wanted else full.partition(".")[0])
+        return builtins.__import__(name, space, local, wanted, level) if found is None else found
+
+
+def importing_function(code: CodeType, space: dict[str, Any], *rest: Any) -> FunctionType:
+    """Return a function that imports modules of its own; see `fill_importing_function`."""
+    space["__builtins__"] = {**vars(builtins), "__import__": _Importer()}
+    return FunctionType(code, space, *rest)
+
+
+def fill_importing_function(function: Any, how: tuple[Any, Any, dict[str, ModuleType]]) -> Any:
+    setter, state, modules = how
+    setter(function, state)
+    function.__builtins__["__import__"].modules.update(modules)
+    function.__globals__["__builtins__"] = function.__builtins__  # for functions that it defines
+    return function
+
+
+def opened_value(array: Any, kind: int, form: ArrayForm | None = None) -> Any:
+    """Return a captured array of a form, or the tensor that it was (see `kind_of_capture`), read-only."""
+    array = as_dense(array) if kind else formed(array, form)
     if type(array) is np.ndarray and array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -105,10 +205,12 @@ class _Unpickler(pickle.Unpickler):
         self._bound: dict[int, Any] = {}
 
     def persistent_load(self, pid: Any) -> Any:
-        slot, kind = cast("tuple[int, int]", pid)
+        slot, kind, *form = cast("tuple[Any, ...]", pid)
         if slot not in self._bound:
             value = self._captured[slot]
-            self._bound[slot] = value if value is None or isinstance(value, Tensor) else opened_value(value, kind)
+            if value is not None and not isinstance(value, Tensor):
+                value = opened_value(value, kind, ArrayForm(*form) if form else None)
+            self._bound[slot] = value
         return self._bound[slot]
 
 
@@ -120,6 +222,18 @@ def load(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> 
             return _Unpickler(data, captured).load()
         finally:
             _opening.classes, _opening.finished = before
+
+
+def load_code(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> Any:
+    """Return the code of a payload, and remember the functions that came with it."""
+    before, _opening.functions = _opening.functions, weakref.WeakValueDictionary()
+    try:
+        code = load(data, classes, captured)
+        with contextlib.suppress(TypeError):  # not hashable, or takes no weak references
+            _functions_in[code] = _opening.functions
+        return code
+    finally:
+        _opening.functions = before
 
 
 def rebuilt_tensor(array: Any, requires_grad: bool) -> Tensor:

@@ -6,8 +6,10 @@ listed here. An observer decides where it stops and what it does with an object.
 from __future__ import annotations
 
 import functools
+import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from importlib.util import resolve_name
 from itertools import count, repeat
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, Final, cast
@@ -137,7 +139,9 @@ def function_parts(function: FunctionType, of_library: bool = False) -> list[Par
         of_library: leave out attributes and globals, which are the library's own; what it closes over may be the
             user's, as in a decorator.
     """
-    _, arguments, free, global_names, _ = names_in(function.__code__)
+    _, arguments, free, global_names, *_ = names_in(function.__code__)
+    if function.__code__ is DISPATCHES:
+        return dispatch_parts(function)
     found: list[Part] = []
     add = found.append
     defaults, keywords, closure = function.__defaults__, function.__kwdefaults__, function.__closure__
@@ -173,12 +177,48 @@ def function_parts(function: FunctionType, of_library: bool = False) -> list[Par
 def through_modules(function: FunctionType, held: Sequence[Part]) -> list[Part]:
     """Return the attributes of user modules that a function may read: those modules among its parts, by its code's
     names."""
+    wanted = names_in(function.__code__)
+    modules: list[Any] = [part[3] for part in held if type(part[3]) is ModuleType]
+    modules += imported_inside(function).values()
     found: list[Part] = []
-    for _, _, _, module in held:
-        if type(module) is ModuleType and not is_well_known(module):
-            space = vars(module)
-            names = [name for name in names_in(function.__code__).all if name in space]
-            found += [("through module", name, space, space[name]) for name in names]
+    for module in modules:  # which grows: a.b.RATE
+        if is_well_known(module):
+            continue
+        space = vars(module)
+        for name in wanted.all:
+            if name in space:
+                found.append(("through module", name, space, value := space[name]))
+                if type(value) is ModuleType and not any([value is one for one in modules]):
+                    modules.append(value)
+    return found
+
+
+def imported_inside(function: FunctionType) -> dict[str, ModuleType]:
+    """Return the modules that a function's code imports when it runs, and that are loaded, by name: packages, too."""
+    found: dict[str, ModuleType] = {}
+    for name in names_in(function.__code__).imports:
+        if name.startswith("."):
+            try:
+                name = resolve_name(name, function.__globals__.get("__package__"))
+            except ImportError:  # in no package: the import will say so
+                continue
+        path = name.split(".")
+        for length in range(1, len(path) + 1):
+            module = sys.modules.get(".".join(path[:length]))
+            if type(module) is ModuleType:
+                found[module.__name__] = module
+    return found
+
+
+DISPATCHES: Final = functools.singledispatch(len).__code__  # type: ignore[attr-defined]
+"""The code of every function that `functools.singledispatch` makes."""
+
+
+def dispatch_parts(function: Any) -> list[Part]:
+    """Return the classes for which implementations are registered with a single-dispatch function, and these."""
+    found: list[Part] = []
+    for number, (cls, implementation) in enumerate(function.registry.items()):
+        found += (("key", number, function, cls), ("value", number, function, implementation))
     return found
 
 

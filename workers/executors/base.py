@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from raygrad.errors import ExecutionError
-from raygrad.proto.ir.program import Call, Failure, Pinned, Program, Record
+from raygrad.proto.ir.nodes import code_in
+from raygrad.proto.ir.program import INTERRUPTED, Call, Failure, Pinned, Program, Record
 from raygrad.scheduler.model.plan import Cluster
 
-from ..code.shipping import Shipment, pack_exception
+from ..code.shipping import Shipment, message_of, pack_exception
 
 CODE_CACHE_SIZE: Final = 4096
 """Pieces of user code that an executor caches. Each submission sends what it needs again, so older ones may go."""
@@ -143,6 +144,10 @@ class Executor(ABC):
     def code_of(self, program: Program) -> dict[str, Shipment]:
         """Return the cached user code that a program names, by fingerprint."""
         names = dict.fromkeys(step.node.fn[1:] for step in program.steps if step.node.fn.startswith("@"))
+        for step in program.steps:
+            settings = getattr(step.node, "settings", ())
+            if settings:
+                names.update(dict.fromkeys([name[1:] for name in code_in(settings)]))
         known = ((name, self._code.get(name)) for name in names)
         return {name: shipment for name, shipment in known if shipment is not None}
 
@@ -206,6 +211,11 @@ class Executor(ABC):
             KeyboardInterrupt: it came while this thread waited, or ran a segment; nothing is lost by it.
         """
 
+    @property
+    def unusable(self) -> str:
+        """Why none of its workers can be reached any more, "" while they can."""
+        return ""
+
     def check_wait(self) -> None:  # noqa: B027 - nearly no executor runs anything on the threads that wait for it
         """Check that the current thread may wait for a result of this executor.
 
@@ -258,14 +268,18 @@ def offered_resources(worker_options: Mapping[str, Any]) -> tuple[tuple[str, flo
     return tuple(sorted([(str(name), float(amount)) for name, amount in own.items()]))
 
 
-def failed_record(call: Call, worker: str, pid: int, error: BaseException, seconds: float = 0.0) -> Record:
+def failed_record(
+    call: Call, worker: str, pid: int, error: BaseException, seconds: float = 0.0, *, interrupted: bool = False
+) -> Record:
     """Return the record of a call that could not run, or was ended from outside, because of `error`.
 
-    An interrupt is not raised a second time where the record is read: there it is an ExecutionError.
+    With `interrupted`, the thread that ran the call raises the error itself: it is not raised a second time where the
+    record is read.
     """
     kind = type(error).__name__
-    shown = error if isinstance(error, Exception) else ExecutionError(f"the segment was ended by {kind}")
-    failure = Failure(-1, "segment", (), f"{kind}: {error}", pack_exception(shown), kind, str(shown))
+    shown = ExecutionError(f"the segment was ended by {kind}") if interrupted else error
+    index, trace = INTERRUPTED if interrupted else -1, f"{kind}: {message_of(error)}"
+    failure = Failure(index, "segment", (), trace, pack_exception(shown), kind, message_of(shown))
     return Record(
         run=call.run,
         segment=call.segment,

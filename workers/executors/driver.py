@@ -57,9 +57,9 @@ from raygrad.scheduler.machine.state import NEVER
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import InStore, OnWorker
 from raygrad.scheduler.model.progress import PlanRevision
-from raygrad.scheduler.planning.idle_worker import only_worker
 from raygrad.scheduler.planning.planner import Planned, Planner
 
+from ..process.forked_locks import renew_after_fork
 from ..values.packed_values import POISON
 from .base import (
     CopyReady,
@@ -144,9 +144,10 @@ class Driver:
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            if self.executor.remote and only_worker(planned.plan) >= 0 and any(busy := self._busy()):
-                pending = self._pending(externals)
-                planned = self.planner.plan_beside(planned, submission.graph, residency, submission.key, busy, pending)
+            if self.executor.remote:
+                planned = self.planner.plan_beside(
+                    planned, submission.graph, residency, submission.key, self._busy, partial(self._pending, externals)
+                )
             expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
             self._runs[submission.run] = RunState(planned, externals, expected)
             sources = self._runs[submission.run].sources()
@@ -328,6 +329,15 @@ class Driver:
         self.executor.close()
         with self._news:
             self._news.notify_all()
+
+    def leave_to_parent(self, why: str) -> None:
+        """End it in a process that was forked from its own, and leave the executor as it is. Sessions say `why`."""
+        self._closed = True
+        self._runs.clear()
+        self._reports.clear()
+        self._news = threading.Condition(threading.Lock())
+        for lock in (self._lock, self._waiter):
+            renew_after_fork(lock)
 
     @property
     def saved_bytes(self) -> int:

@@ -7,7 +7,7 @@ or is predicted to before there was one. Where user code stays on one thread, ca
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from raygrad.proto.ir.program import Program
 
@@ -31,8 +31,11 @@ class HeavyCalls:
         """By key of a program, the seconds of its latest run, if they say something."""
 
     def load(self, key: bytes, program: Program) -> None:
-        """Note whether a program contains user code."""
-        if not self._with_user_code and any([step.node.fn.startswith("@") for step in program.steps]):
+        """Note whether a program contains user code, or code under filters of `warnings` of its own: these are the
+        process's, and put in force by threads that wait."""
+        code: list[Any] = [step.node for step in program.steps if step.node.fn.startswith("@")]
+        filtered = any([entry[0] == "warnings" for node in code for entry in node.settings])
+        if filtered or (code and not self._with_user_code):
             self._staying.add(key)
 
     def forget(self, keys: Iterable[bytes]) -> None:

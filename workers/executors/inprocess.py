@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -19,6 +20,7 @@ from raygrad.errors import ExecutionError, NotShippable, WaitTimeout
 from raygrad.proto.ir.program import Pinned, Program, Record
 
 from ..code.shipping import Shipment, opening_as_worker
+from ..code.warning_filters import filtered_by
 from ..process.blas_threads import limit_blas, limit_own_thread, release_blas
 from ..process.host import WorkerHost
 from ..process.run_record import packed_since
@@ -92,6 +94,7 @@ class InProcessExecutor(Executor):
         """
         super().__init__(local_cluster(workers, gpus, worker_options))
         self._strict = strict
+        self._filters = list(warnings.filters)
         self._blas_threads = blas_threads
         self._lock = threading.Lock()
         """Guards all fields below."""
@@ -365,18 +368,26 @@ class InProcessExecutor(Executor):
                 self._running.remove(thread)
                 self._blocked.pop(thread, None)
         except BaseException as error:
-            record = failed_record(work.call, worker.name, os.getpid(), error)
-            exports = [POISON for _ in work.program.exports]
-            if not isinstance(error, Exception):
+            if isinstance(error, KeyboardInterrupt) and thread not in self._own_threads:
                 interrupt = error
+            interrupted = interrupt is not None
+            record = failed_record(work.call, worker.name, os.getpid(), error, interrupted=interrupted)
+            exports = [POISON for _ in work.program.exports]
         worker.running = False
         self._returned(work, record, exports)
         self._ended()
-        if interrupt is not None and thread not in self._own_threads:
+        if interrupt is not None:
             raise interrupt
 
     def _execute(self, worker: _Worker, work: Work, objects: list[Any]) -> tuple[Record, list[Any]]:
-        """Run a call on a host; only here is user code run."""
+        """Run a call on a host; only here is user code run: under the filters of `warnings` with which the session
+        began, unless it was recorded under others."""
+        if warnings.filters != self._filters:
+            with filtered_by(self._filters):
+                return self._executed(worker, work, objects)
+        return self._executed(worker, work, objects)
+
+    def _executed(self, worker: _Worker, work: Work, objects: list[Any]) -> tuple[Record, list[Any]]:
         host, call = worker.host, work.call
         if not self._strict:
             record, exports = host.run(call, objects)

@@ -18,9 +18,9 @@ from raygrad.autograd.core.modes import state
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
-from raygrad.autograd.dispatch.autocast import restored_modes
 from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
+from raygrad.autograd.dispatch.settings import restored_settings, with_default_settings
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import OpContext, vjp_arrays
@@ -41,7 +41,9 @@ from raygrad.proto.ir.nodes import (
     Node,
     OpCall,
     OpVjp,
+    Settings,
     Spill,
+    code_in,
     moves,
     transforms_of,
 )
@@ -68,16 +70,22 @@ def compile_steps(program: Program, host: Host) -> list[Execute]:
     return [_COMPILE[type(step.node)](step.node, step, program, host) for step in program.steps]
 
 
-def _as_recorded(execute: Execute, recorded: Any) -> Execute:
-    """Return what runs user code with the casting state of the moment at which it was recorded (DR-10, LG-14)."""
-    if not recorded:  # outside of all regions, as nearly always: a run begins so
-        return execute
+def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
+    """Return what runs user code under the settings of the moment at which it was recorded (DR-10, LG-14)."""
+    if not recorded:  # as nearly always
+        return with_default_settings(execute)
+    filters = next((entry[1:] for entry in recorded if entry[0] == "warnings"), None)
+    code = code_in(recorded)
 
-    def in_region(slots: Slots) -> None:
-        with restored_modes(recorded):
+    def as_recorded(slots: Slots) -> None:
+        settings = recorded
+        if code:
+            known = {name: host.code(name, ()) for name in code}
+            settings = tuple([(*entry[:-1], known.get(entry[-1], entry[-1])) for entry in recorded])
+        with restored_settings(settings), host.filtered(*filters) if filters else nullcontext():
             execute(slots)
 
-    return in_region
+    return as_recorded
 
 
 # ---- built-in ops -------------------------------------------------------------------------------------------------
@@ -252,15 +260,17 @@ def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Exe
 
 
 def _compile_function(node: FunctionCall, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(retried_on_full_device(compile_function(node, step, program, host), step, host), node.casting)
+    return _as_recorded(
+        retried_on_full_device(compile_function(node, step, program, host), step, host), node.settings, host
+    )
 
 
 def _compile_function_vjp(node: FunctionVjp, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(retried_on_full_device(compile_function_vjp(node, step, host), step, host), node.casting)
+    return _as_recorded(retried_on_full_device(compile_function_vjp(node, step, host), step, host), node.settings, host)
 
 
 def _compile_hook(node: HookCall, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(retried_on_full_device(_hook(node, step, host), step, host), node.casting)
+    return _as_recorded(retried_on_full_device(_hook(node, step, host), step, host), node.settings, host)
 
 
 def _hook(node: HookCall, step: Step, host: Host) -> Execute:

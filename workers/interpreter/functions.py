@@ -6,7 +6,7 @@ The runner compiles `FunctionCall` nodes with it (H3); derivatives are in `deriv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
@@ -45,8 +45,9 @@ from raygrad.proto.ir.signatures import (
     Origin,
 )
 
-from ..code.nested_tensors import Embedding, nested_tensors_of, opened
+from ..code.nested_tensors import BOXES, Embedding, nested_tensors_of, opened
 from ..code.shipping import pickle_value
+from ..code.unpickling import functions_of
 from ..memory.accounting import held_by_context
 from ..values.contexts import Context, attributes_of, bound_to
 from ..values.slots import Execute, Slots
@@ -75,6 +76,10 @@ class Host(Protocol):
 
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
+
+    def filtered(self, number: int, packed: bytes) -> AbstractContextManager[None]:
+        """Return a block under the filters of `warnings` that a setting names."""
+        ...
 
     @property
     def values(self) -> Values:
@@ -121,10 +126,12 @@ class _Forward:
         for position, number in self._numbers:
             args[position].output_nr = number
         named: dict[str, Any] = {}
+        boxed: list[Any] = []
         embedded: list[Embedding] = []
         if not self._only_tensors:
             named = {name: slots[source] for name, source in zip(self._names, self._given_by_name, strict=True)}
-            embedded = [value for value in (*args, *named.values()) if type(value) is Embedding]
+            boxed = [value for value in (*args, *named.values()) if type(value) in BOXES]
+            embedded = [value for value in boxed if type(value) is Embedding]
         captured, leaves, recorded = self._captured, self._leaves, self._recorded
         beside = len(captured) - sum([one.own for one in embedded])
         read = [slots[s] for s in captured[:beside]] if beside else []
@@ -132,8 +139,9 @@ class _Forward:
         lent = leaves.lend(slots, read, [], dict(enumerate(tensors))) if leaves else []
         cls = self._host.code(self._step.node.fn, read)
         inside: frozenset[int] = frozenset()
-        if embedded:
-            args, named, inside = opened(args, named, tensors)
+        if boxed:
+            with functions_of(cls):
+                args, named, inside = opened(args, named, tensors)
         placed = tensor_devices(args) if _may_be_on_device(args) else None
         try:
             if placed is None and not cls._traits.packs:

@@ -7,20 +7,23 @@ values that were not made are POISON, so that later segments are skipped, not hu
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from raygrad.autograd.core.modes import Modes, state
+from raygrad.autograd.dispatch.settings import WorkerSettings
 from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
 
 from ..code.op_registry_sync import use_registrations
-from ..code.shipping import Shipment, open_shipment, pickle_value
+from ..code.shipping import Shipment, note_run, open_shipment, pickle_value
+from ..code.unpickling import opens_as_worker
 from ..code.warning_capture import WarningCollector
+from ..code.warning_filters import filtered_by, numbered_filters, unpack_filters
 from ..interpreter.compiler import compile_steps
 from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
@@ -65,8 +68,8 @@ class WorkerHost:
         self._programs: dict[bytes, _Compiled] = {}
         self._sources: dict[bytes, Program] = {}
         self._shipments: dict[str, Shipment] = {}
-        self._opened: dict[str, tuple[bytes, Any]] = {}
-        """Code that this run has used, with the registrations under which it runs."""
+        self._opened: dict[str, tuple[Shipment, Any]] = {}
+        """Code that this run has used, by its name in the graph."""
         self.values = ValueStore(name, self._silently)
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
@@ -89,7 +92,7 @@ class WorkerHost:
         """
         known = None if captured else self._opened.get(fn)
         if known is not None:
-            use_registrations(known[0])
+            use_registrations(known[0].registrations)
             return known[1]
         shipment = self._shipments.get(fn[1:])
         if shipment is None:
@@ -97,8 +100,15 @@ class WorkerHost:
         use_registrations(shipment.registrations)
         opened = open_shipment(shipment, captured)
         if not captured:
-            self._opened[fn] = (shipment.registrations, opened)
+            self._opened[fn] = (shipment, opened)
         return opened
+
+    def filtered(self, number: int, packed: bytes) -> AbstractContextManager[None]:
+        """Return a block under the filters of `warnings` with which user code was recorded: by their number in the
+        client's process or, in another one, by what the client packed."""
+        if self._warnings is None:
+            return filtered_by(numbered_filters(number))
+        return filtered_by(unpack_filters(packed), of_program=False) if packed else contextlib.nullcontext()
 
     def forget(self, keys: Sequence[bytes]) -> None:
         """Forget programs that no call will name any more. Any thread may call this."""
@@ -179,7 +189,7 @@ class WorkerHost:
 
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
-            with emitting_to(sink), np.errstate(all="ignore"), fewer_collections() as collector:
+            with emitting_to(sink), WorkerSettings(), fewer_collections() as collector:
                 clock = time.perf_counter
                 waits = GilWaitClock()
                 since = clock()
@@ -205,12 +215,17 @@ class WorkerHost:
                 if values.account is not None:
                     report.peaks = tuple(sorted(values.account.peaks.items()))
             return self._done(call, program, report, started, slots)
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # where Ctrl-C arrives; elsewhere user code raised it, like any other
             failure = self._failure(program, position, slots, error)
             return self._ended(call, program, report, started, "failed", failure)
         finally:
             state.here = callers
             store.close_call()
+            for shipment, opened in self._opened.values():
+                if shipment.watched is not None and opened is shipment.live:
+                    note_run(shipment)
 
     def _compiled(self, key: bytes) -> _Compiled:
         found = self._programs.get(key)
@@ -232,7 +247,7 @@ class WorkerHost:
         callers = state.here
         state.here = Modes(callers.passes, self._local, callers.evict)
         try:
-            with np.errstate(all="ignore"), emitting_to(None):
+            with WorkerSettings(), emitting_to(None):
                 yield
         finally:
             self.report, state.here = report, callers
@@ -273,7 +288,9 @@ class WorkerHost:
         warned = () if self._warnings is None else self._warnings.end()
         return record_of(call, self.name, report, started, status, failure, warned, values)
 
-    def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:
+    def _failure(self, program: Program, position: int, slots: list[Any], error: BaseException) -> Failure:
         fn = program.steps[position].node.fn if 0 <= position < len(program.steps) else ""
         shipped = self._shipments.get(fn[1:]) if fn.startswith("@") else None
-        return failure_of(program, position, slots, error, None if shipped is None else shipped.name)
+        shares = self._warnings is None and not opens_as_worker()
+        name = None if shipped is None else shipped.name
+        return failure_of(program, position, slots, error, name, shares_process=shares)

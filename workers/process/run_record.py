@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -25,7 +24,7 @@ from raygrad.proto.ir.program import (
     Timing,
 )
 
-from ..code.shipping import pack_exception
+from ..code.shipping import message_of, pack_exception, traceback_of
 from ..interpreter.compiler import node_name
 from ..values.contexts import Context
 from ..values.placeholders import Placeholder, SpilledValue
@@ -109,16 +108,24 @@ def recorded_values(
     )
 
 
-def failure_of(program: Program, position: int, slots: Sequence[Any], error: Exception, code: str | None) -> Failure:
+def failure_of(
+    program: Program,
+    position: int,
+    slots: Sequence[Any],
+    error: BaseException,
+    code: str | None,
+    *,
+    shares_process: bool = False,
+) -> Failure:
     """Return the failure for an error at the step `position`, or before all steps (-1); `code` is the name of the
-    step's user code, if any."""
-    trace, kind = "".join(traceback.format_exception(error)), type(error).__name__
-    if not 0 <= position < len(program.steps):
-        return Failure(-1, "segment", (), trace, pack_exception(error), kind, str(error))
-    step = program.steps[position]
-    shapes = tuple(_shape(slots[slot]) for slot in step.node.inputs if slot >= 0)
-    name = node_name(step.node, code or "")
-    return Failure(step.index, name, shapes, trace, pack_exception(error), kind, str(error))
+    step's user code, if any. See `pack_exception` for `shares_process`."""
+    index, name, shapes = -1, "segment", ()
+    if 0 <= position < len(program.steps):
+        step = program.steps[position]
+        index, name = step.index, node_name(step.node, code or "")
+        shapes = tuple([_shape(slots[slot]) for slot in step.node.inputs if slot >= 0])
+    kind, message, trace = type(error).__name__, message_of(error), traceback_of(error)
+    return Failure(index, name, shapes, trace, pack_exception(error, shares_process=shares_process), kind, message)
 
 
 def packed_since(record: Record, started: float) -> Record:

@@ -24,6 +24,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
 
+from ..code.array_form import NUMERIC, form_of
 from ..code.pickling import pickle_value
 from ..code.unpickling import rebuilt_tensor, unpickle_value
 from .device_staging import StagedArray, pack_object, staged, unpack_object, unstaged
@@ -84,7 +85,7 @@ def pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> An
         return ("device", staged(data), owns_grad(value) if isinstance(value, Tensor) else None)
     if isinstance(value, Tensor):
         return ("tensor", value.read(), owns_grad(value))
-    if is_array(value) and value.dtype.kind in "biufc":
+    if is_array(value) and value.dtype.kind in NUMERIC and form_of(value) is None:
         return ("array", value, value.flags.writeable)
     if type(value) in PLAIN:
         return ("plain", value)

@@ -34,6 +34,8 @@ from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.specs import LIVE, STAYS
 
+from ..code.nested_tensors import unboxed
+from ..code.unpickling import functions_of
 from .context_codec import (
     PLAIN,
     is_opaque,
@@ -236,7 +238,7 @@ def bound_to(node: FunctionNode) -> int:
 
 def with_attributes(node: FunctionNode, assigned: Sequence[tuple[str, int]], values: Sequence[Any]) -> FunctionNode:
     """Return a copy of a context with attributes that the client set: (name, 1 if the value is a tensor's array)."""
-    values = [Tensor.made(value) if one[1] else value for one, value in zip(assigned, values, strict=True)]
+    values = [Tensor.made(value) if one[1] else unboxed(value) for one, value in zip(assigned, values, strict=True)]
     return copy_with_attributes(node, dict(zip([name for name, _ in assigned], values, strict=True)))
 
 
@@ -263,6 +265,11 @@ def _may_be_written_to(value: Any) -> bool:
 
 
 def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
+    with functions_of(cls):
+        return _unpacked(cls, packed)
+
+
+def _unpacked(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     pre_hooks, post_hooks = [unpack_hooks(hooks) for hooks in packed["hooks"]]
     inputs, outputs = packed["places"]
     return of_state(

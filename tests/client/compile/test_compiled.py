@@ -3,7 +3,9 @@ and what they refuse."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -386,6 +388,28 @@ def test_zeros_of_either_sign_are_recorded_apart_and_nan_is_itself(session: Any,
     assert step.recorded == recorded + 1
 
 
+def test_equal_arguments_that_are_made_of_something_else_are_recorded_apart(session: Any) -> None:
+    @dataclass(frozen=True)
+    class Options:
+        name: str
+        rate: float = field(compare=False)
+        scales: tuple[Any, ...] = ()
+
+    def run(x: Any, options: Any) -> Any:
+        return x * options.rate * sum(options.scales, 1.0)
+
+    step = session.compile(run)
+    x = rg.tensor([1.0])
+    for _ in range(2):
+        assert step(x, Options("a", 1.0)).tolist() == [1.0]
+        assert step(x, Options("a", 2.0)).tolist() == [2.0]
+        assert step(x, Options("a", 2.0, (-0.0,))).tolist() == [2.0]
+    assert (step.recorded, step.replayed) == (3, 3)
+
+    kinds = session.compile(lambda x, numbers: x * (2.0 if True in {type(one) is bool for one in numbers} else 3.0))
+    assert [kinds(x, frozenset(one)).item() for one in ([1], [True], [1], [True])] == [3.0, 2.0, 3.0, 2.0]
+
+
 def test_one_tensor_as_two_arguments_is_not_two(session: Any) -> None:
     def run(x: Any, y: Any) -> Any:
         x.add_(1.0)
@@ -399,6 +423,38 @@ def test_one_tensor_as_two_arguments_is_not_two(session: Any) -> None:
     c = rg.tensor([5.0])
     assert step(c, c).tolist() == [12.0]
     assert c.tolist() == [6.0]
+
+
+def test_argument_that_is_captured_too_is_one_tensor_with_it_and_another_argument_is_not(session: Any) -> None:
+    weight, other = rg.tensor([1.0, 2.0]), rg.tensor([10.0, 20.0])
+    step = session.compile(lambda x: x * weight + weight)
+    for _ in range(2):
+        assert step(weight).tolist() == [2.0, 6.0]
+        assert step(other).tolist() == [11.0, 42.0]
+        assert step(weight).tolist() == [2.0, 6.0]
+    assert (step.recorded, step.replayed) == (2, 4)
+
+    changed = session.compile(lambda x: (x.add_(1.0), weight * 1.0)[1])
+    for first in (weight, other, weight, other):
+        before = weight.tolist()
+        expected = [value + 1.0 for value in before] if first is weight else before
+        assert changed(first).tolist() == expected
+
+
+def test_gradient_that_is_an_argument_or_captured_is_one_tensor_with_it(session: Any) -> None:
+    weight = rg.tensor([1.0, 2.0], requires_grad=True)
+    weight.grad = rg.tensor([3.0, 4.0])
+    other, captured = rg.tensor([5.0, 6.0]), weight.grad
+    step = session.compile(lambda g: g + weight.grad * 10.0 + captured * 100.0)
+    for _ in range(2):
+        assert step(weight.grad).tolist() == [333.0, 444.0]
+        assert step(other).tolist() == [335.0, 446.0]
+    weight.grad = rg.tensor([1.0, 1.0])
+    for _ in range(2):
+        assert step(captured).tolist() == [313.0, 414.0]
+        assert step(weight.grad).tolist() == [311.0, 411.0]
+        assert step(other).tolist() == [315.0, 416.0]
+    assert step.replayed == 5
 
 
 def test_gradient_of_an_argument_is_left_in_it(session: Any) -> None:
@@ -563,10 +619,12 @@ def test_function_that_is_recorded_anew_each_time_is_warned_of(session: Any) -> 
         return x * 2.0
 
     step = session.compile(run)
-    for number in range(15):
-        assert step(rg.tensor([float(number)])).tolist() == [2.0 * number]
-    with pytest.warns(UserWarning, match="were all recorded anew; the last because something that the function"):
-        step(rg.tensor([1.0]))
+    with warnings.catch_warnings(record=True) as seen:  # around all calls, which are of one kind under equal filters
+        warnings.simplefilter("always")
+        for number in range(16):
+            assert step(rg.tensor([float(number)])).tolist() == [2.0 * number]
+    (warned,) = seen
+    assert "were all recorded anew; the last because something that the function" in str(warned.message)
     assert len(history) == 16
 
 
@@ -847,7 +905,9 @@ def test_what_was_recorded_before_something_was_learned_of_a_backward_is_not_rep
     assert compiled.reason == "something was learned of the backward of a Function"
 
 
-def test_what_user_code_reads_is_watched_where_the_function_does_not_reach_that_code(session: Any) -> None:
+def test_what_user_code_reads_is_watched_where_the_function_does_not_reach_that_code(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     factor = 2.0
 
     class Scaled(rg.autograd.Function):
@@ -859,18 +919,14 @@ def test_what_user_code_reads_is_watched_where_the_function_does_not_reach_that_
         def backward(ctx: Any, g: Any) -> Any:
             return g * factor
 
-    HIDDEN["scaled"] = lambda: Scaled
-    step = session.compile(lambda x: eval("HIDDEN")["scaled"]().apply(x) * 1.0)
+    monkeypatch.setattr(rg, "scaled_of_the_test", lambda: Scaled, raising=False)
+    step = session.compile(lambda x: rg.scaled_of_the_test().apply(x) * 1.0)  # type: ignore[attr-defined]
     x = rg.tensor([1.0])
     found: list[float] = []
     for factor in (2.0, 2.0, 2.0, 5.0, 5.0):  # noqa: B007
         found += step(x).tolist()
     assert found == [2.0, 2.0, 2.0, 5.0, 5.0]
     assert step.replayed >= 1
-
-
-HIDDEN: dict[str, Any] = {}
-"""What is found here by its name alone."""
 
 
 def test_a_call_under_another_default_dtype_is_recorded_anew() -> None:

@@ -141,6 +141,7 @@ def test_replays_let_go_of_what_nobody_holds(session: Any) -> None:
     assert len(session._driver._runs) <= runs + 1
 
 
+@pytest.mark.filterwarnings("ignore:the thread .* computes at once")
 def test_tensor_that_is_reached_in_a_hidden_way_is_read_anew_after_a_change_in_place(session: Any) -> None:
     weight = rg.tensor([1.0, 2.0])
     hidden = weakref.ref(weight)

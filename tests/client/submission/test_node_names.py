@@ -11,9 +11,11 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.client.submission.node_names import node_name
+from raygrad.client.submission.node_names import added_name, node_name
 from raygrad.errors import PlanError
-from raygrad.proto.ir.nodes import CheckDefined, Emit, GradSum, Node
+from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.nodes import CheckDefined, Emit, GradSum, Load, Node, Spill
+from raygrad.proto.ir.specs import ArraySpec
 
 from ...graph_nodes import function_node, function_vjp_node, hook_node, op_node, op_vjp_node, plain_node
 
@@ -48,6 +50,29 @@ def test_each_kind_has_its_words() -> None:
     assert name(plain_node(Emit)) == "an emit"
     assert name(plain_node(GradSum)) == "a sum of gradients"
     assert name(plain_node(CheckDefined)) == "the check 'defined' of a gradient"
+
+
+def test_nodes_of_a_plan_are_called_by_what_they_do() -> None:
+    nodes = (
+        op_node("mul", (0, 0)),  # makes 1
+        function_node("@f", (1,), (0, 0)),  # makes 2 and 3
+        op_node("exp", (6,)),  # makes 4, of what was loaded
+        plain_node(Spill, (3,)),  # makes 5
+        plain_node(Load, (5,)),  # makes 6
+        op_node("mul", (0, 0)),  # makes 7
+        plain_node(Spill, (7,)),  # makes 8
+        plain_node(Spill, (0,)),
+    )
+    graph = Graph((ArraySpec((4,), "float64"),), (0,), nodes, ())
+    sites: list[Any] = ["a.py:1", "a.py:2", "a.py:3", *[None] * 5]
+    names = [added_name(graph, index, range(3, 8), sites, {"@f": "Solve"}.__getitem__) for index in range(3, 8)]
+    assert names == [
+        "the spill of what 'Solve' (a.py:2) made",
+        "the load from disk of what 'Solve' (a.py:2) made",
+        "the rematerialisation of 'mul' (a.py:1)",
+        "the spill of what 'mul' (a.py:1) made",
+        "the spill of an input",
+    ]
 
 
 def lines(function: Callable[..., Any], text: str) -> list[int]:

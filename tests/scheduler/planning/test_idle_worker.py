@@ -32,39 +32,44 @@ def plans(builder: Any, workers: int = 2) -> tuple[Planner, Any]:
     return Planner(Cluster.of(workers), COSTS), graph
 
 
+def beside(planner: Planner, planned: Any, graph: Any, residency: Any, key: bytes, busy: Any, pending: Any) -> Any:
+    """Return the plan beside runs that keep the workers `busy` and are yet to make `pending`."""
+    return planner.plan_beside(planned, graph, residency, key, lambda: busy, lambda: pending)
+
+
 def test_a_graph_runs_where_it_can_begin_first(builder: Any) -> None:
     planner, graph = plans(builder, workers=3)
     planned = planner.plan(graph, (-1, 0), b"key")
     assert set(planned.plan.node_worker) == {0}
-    moved = planner.plan_beside(planned, graph, (-1, 0), b"key", [0.2, 0.1, 0.15], frozenset({1}))
+    moved = beside(planner, planned, graph, (-1, 0), b"key", [0.2, 0.1, 0.15], frozenset({1}))
     assert set(moved.plan.node_worker) == {1}
     assert moved.plan.hash != planned.plan.hash
-    assert planner.plan_beside(planned, graph, (-1, 0), b"key", [0.2, 0.1, 0.15], frozenset({1})) is moved
-    assert planner.plan_beside(planned, graph, (-1, 0), b"key", [0.0, 0.1, 0.2], frozenset({1})) is planned
+    assert beside(planner, planned, graph, (-1, 0), b"key", [0.2, 0.1, 0.15], frozenset({1})) is moved
+    assert beside(planner, planned, graph, (-1, 0), b"key", [0.0, 0.1, 0.2], frozenset({1})) is planned
 
 
 def test_a_short_wait_is_waited_for(builder: Any) -> None:
     planner, graph = plans(builder)
     planned = planner.plan(graph, (-1, -1), b"key")
     busy = [0.5 * MIN_WAIT, 0.0]
-    assert planner.plan_beside(planned, graph, (-1, -1), b"key", busy, frozenset()) is planned
+    assert beside(planner, planned, graph, (-1, -1), b"key", busy, frozenset()) is planned
     busy = [2.0 * MIN_WAIT, 0.0]
-    assert planner.plan_beside(planned, graph, (-1, -1), b"key", busy, frozenset()) is not planned
+    assert beside(planner, planned, graph, (-1, -1), b"key", busy, frozenset()) is not planned
 
 
 def test_what_waits_for_earlier_runs_on_any_worker_stays_where_it_is(builder: Any) -> None:
     planner, graph = plans(builder)
     planned = planner.plan(graph, (0, 0), b"key")
-    assert planner.plan_beside(planned, graph, (0, 0), b"key", [9.0, 0.0], frozenset({0})) is planned
-    assert planner.plan_beside(planned, graph, (0, 0), b"key", [9.0, 0.0], frozenset({1})) is not planned
+    assert beside(planner, planned, graph, (0, 0), b"key", [9.0, 0.0], frozenset({0})) is planned
+    assert beside(planner, planned, graph, (0, 0), b"key", [9.0, 0.0], frozenset({1})) is not planned
 
 
 def test_moving_has_to_pay_for_the_transfer(builder: Any) -> None:
     graph = sample(builder)
     planner = Planner(Cluster.of(2), Costs(op_seconds=0.05, hop_seconds=0.08))
     planned = planner.plan(graph, (0, 0), b"key")
-    assert planner.plan_beside(planned, graph, (0, 0), b"key", [0.085, 0.0], frozenset({1})) is planned
-    assert planner.plan_beside(planned, graph, (0, 0), b"key", [0.1, 0.0], frozenset({1})) is not planned
+    assert beside(planner, planned, graph, (0, 0), b"key", [0.085, 0.0], frozenset({1})) is planned
+    assert beside(planner, planned, graph, (0, 0), b"key", [0.1, 0.0], frozenset({1})) is not planned
 
 
 def test_a_plan_of_several_workers_and_a_limited_cluster_stay_as_they_are(builder: Any) -> None:
@@ -76,11 +81,11 @@ def test_a_plan_of_several_workers_and_a_limited_cluster_stay_as_they_are(builde
     planner = Planner(Cluster.of(2), COSTS)
     planned = planner.plan(graph, (-1, -1), b"key")
     assert only_worker(planned.plan) == -1
-    assert planner.plan_beside(planned, graph, (-1, -1), b"key", [9.0, 0.0], frozenset()) is planned
+    assert beside(planner, planned, graph, (-1, -1), b"key", [9.0, 0.0], frozenset()) is planned
     limited = Planner(Cluster(tuple([WorkerSpec(name, memory=10**6) for name in "ab"])), COSTS)
     graph = sample(builder)
     planned = limited.plan(graph, (-1, -1), b"key")
-    assert limited.plan_beside(planned, graph, (-1, -1), b"key", [9.0, 0.0], frozenset()) is planned
+    assert beside(limited, planned, graph, (-1, -1), b"key", [9.0, 0.0], frozenset()) is planned
 
 
 @pytest.mark.parametrize("why", ["pinned", "near", "device"])
@@ -110,8 +115,8 @@ def test_the_least_recently_made_moves_are_forgotten(builder: Any, monkeypatch: 
     monkeypatch.setattr(planner_module, "PLANS_KEPT", 2)
     planner, graph = plans(builder)
     planned = planner.plan(graph, (-1, -1), b"key")
-    moved = [planner.plan_beside(planned, graph, (-1, -1), key, [9.0, 0.0], frozenset()) for key in (b"1", b"2", b"3")]
-    again = [planner.plan_beside(planned, graph, (-1, -1), key, [9.0, 0.0], frozenset()) for key in (b"3", b"2", b"1")]
+    moved = [beside(planner, planned, graph, (-1, -1), key, [9.0, 0.0], frozenset()) for key in (b"1", b"2", b"3")]
+    again = [beside(planner, planned, graph, (-1, -1), key, [9.0, 0.0], frozenset()) for key in (b"3", b"2", b"1")]
     assert [again[0] is moved[2], again[1] is moved[1], again[2] is moved[0]] == [True, True, False]
 
 
@@ -143,6 +148,6 @@ def test_one_worker_alone_has_nothing_to_wait_for(builder: Any) -> None:
 def test_long_work_does_not_wait_for_an_external_that_another_run_may_have_to_make(builder: Any) -> None:
     planner, graph = plans(builder)
     planned = planner.plan(graph, (-1, 0), b"key")
-    moved = planner.plan_beside(planned, graph, (-1, 0), b"key", [9.0, 0.0], frozenset({1}))
+    moved = beside(planner, planned, graph, (-1, 0), b"key", [9.0, 0.0], frozenset({1}))
     assert [segment.nodes for segment in moved.plan.segments] == [(0, 1), (2,)]
     assert [segment.externals for segment in moved.plan.segments] == [(0,), (1,)]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
+from argparse import Namespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from raygrad.workers.code.captured_state import CapturedState
 
 
 def test_an_instance_of_a_library_is_looked_into_where_its_class_is_named():
-    held = SimpleNamespace(tensor=rg.zeros(1), rate=1)
-    named, unnamed = CapturedState([lambda: held], (SimpleNamespace,)), CapturedState([lambda: held])
+    held = Namespace(tensor=rg.zeros(1), rate=1)
+    named, unnamed = CapturedState([lambda: held], (Namespace,)), CapturedState([lambda: held])
     assert [one is held.tensor for one in named.tensors] == [True]
     assert unnamed.tensors == []
     held.rate = 2

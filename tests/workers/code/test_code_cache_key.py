@@ -120,7 +120,7 @@ def test_a_changed_attribute_global_or_method_of_a_class_is_seen(monkeypatch: An
 
 
 @pytest.mark.parametrize(
-    "value", [object(), np.array(["a"]), functools.partial(max, 1), iter([1])], ids=lambda v: type(v).__name__
+    "value", [np.array(["a"]), functools.partial(max, 1), iter([1])], ids=lambda v: type(v).__name__
 )
 def test_what_may_change_unseen_is_never_sure(value: Any):
     assert not CodeCacheKey(made_with(value)).sure

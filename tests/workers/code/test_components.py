@@ -164,6 +164,8 @@ def test_the_class_the_bases_and_each_member_count():
 
 def test_an_instance_counts_by_its_class_and_its_attributes():
     one, same, more, other = Base(), Base(), Base(), Method()
+    for instance in (one, same, other):
+        instance.value = 0  # type: ignore[attr-defined]
     more.value = 1  # type: ignore[attr-defined]
     keys = [CodeCacheKey(enclosing(value)).key for value in (one, same, more, other)]
     assert keys[0] == keys[1]

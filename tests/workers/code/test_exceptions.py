@@ -84,13 +84,41 @@ def test_an_attribute_that_cannot_travel_is_left_behind():
     assert back.__dict__ == {"code": 7}
 
 
+def of_a_class_that_stays_here(message: str) -> Exception:
+    class Stays(Exception):
+        lock = threading.Lock()
+
+        def __str__(self) -> str:
+            if self.args[0]:
+                return str(self.args[0])
+            raise ValueError("no")
+
+    return Stays(message)
+
+
 def test_what_cannot_be_rebuilt_is_a_remote_error_that_names_the_type():
-    back = there_and_back(ValueError(threading.Lock()))
+    back = there_and_back(of_a_class_that_stays_here("gone"))
     assert type(back) is RemoteError
     assert isinstance(back, RuntimeError)
-    assert back.type_name == "ValueError"
-    assert "ValueError" in str(back)
+    assert back.type_name.endswith("Stays")
+    assert str(back).endswith("Stays: gone")
+
+
+def test_what_cannot_be_rebuilt_is_itself_in_the_same_process_without_its_frames():
+    with pytest.raises(Exception, match="gone") as raised:
+        raise of_a_class_that_stays_here("gone")
+    error = raised.value
+    assert unpack_exception(pack_exception(error, shares_process=True)) is error
+    assert error.__traceback__ is None
+
+
+def test_an_argument_that_cannot_travel_prints_as_it_did():
+    error = ValueError("x", threading.Lock())
+    back = there_and_back(error)
+    assert type(back) is ValueError
+    assert (str(back), repr(back)) == (str(error), repr(error))
 
 
 def test_a_broken_message_hides_nothing():
-    assert type(there_and_back(Rude(threading.Lock()))) is RemoteError
+    assert type(there_and_back(Rude(threading.Lock()))) is Rude
+    assert "raised ValueError" in str(there_and_back(of_a_class_that_stays_here("")))

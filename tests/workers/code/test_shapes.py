@@ -37,10 +37,9 @@ UNSURE = frozenset(
 OPAQUE = frozenset(
     "in_deque in_dict_subclass cached partial_argument partial_keyword partial_function namespace".split()
 )
-"""Shapes that a code fingerprint does not look into: its guard takes them to stay as they are until the next
-submission, and only the pickler finds what they capture."""
+"""Shapes that a code fingerprint does not look into: only the pickler finds what they capture."""
 
-GUARD_BLIND = OPAQUE - {"partial_argument", "partial_keyword"}
+GUARD_BLIND: frozenset[str] = frozenset()
 CLOSURE_BLIND: frozenset[str] = frozenset()
 CLOSURE_TENSOR_BLIND: frozenset[str] = frozenset()
 ARGUMENT_BLIND: frozenset[str] = frozenset()
@@ -152,7 +151,7 @@ def test_a_captured_tensor_is_found(name: str):
     code = SHAPES[name](tensor).code
     assert [one is tensor for one in ship(code).captured] == [True]
     assert [one is tensor for one in closure_guard([code]).tensors] == [True] * (name not in CLOSURE_TENSOR_BLIND)
-    seen = name not in OPAQUE and name != "module_attribute"
+    seen = name not in OPAQUE
     assert [one is tensor for one in CodeCacheKey(code).captured] == [True] * seen
     assert holds_tensors(code) == (name not in ARGUMENT_BLIND)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from raygrad.errors import ExecutionError
-from raygrad.proto.ir.program import Call, Pinned, Program, Step
+from raygrad.proto.ir.program import INTERRUPTED, Call, Pinned, Program, Step
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.workers.code.shipping import ship, unpack_exception
 from raygrad.workers.executors import base
@@ -92,9 +92,10 @@ def test_the_record_of_a_call_that_could_not_run_carries_the_error():
 
 
 def test_an_interrupt_is_not_raised_again_from_its_record():
-    record = failed_record(Call(1, 2, 0, b"", ()), "worker 0", 7, KeyboardInterrupt())
+    record = failed_record(Call(1, 2, 0, b"", ()), "worker 0", 7, KeyboardInterrupt(), interrupted=True)
     assert record.failure is not None
     assert record.failure.type == "KeyboardInterrupt"
+    assert record.failure.index == INTERRUPTED
     assert type(unpack_exception(record.failure.exception)) is ExecutionError
 
 

@@ -118,12 +118,14 @@ def _asks(g: Any) -> Any:
     return g * (2.0 if is_autocast_enabled("cpu") else 3.0)
 
 
-@pytest.mark.parametrize(("recorded", "factor"), [((), 3.0), ((0, "float16", 1), 3.0), ((1, "float16", 1), 2.0)])
+@pytest.mark.parametrize(
+    ("recorded", "factor"), [((), 3.0), ((("casting", 0, "float16", 1),), 3.0), ((("casting", 1, "float16", 1),), 2.0)]
+)
 def test_lg_14_user_code_sees_the_casting_state_in_which_it_was_recorded(recorded: Any, factor: float) -> None:
     host = WorkerHost("worker 0")
     shipped = ship(_asks)
     host.learn(shipped.fingerprint, shipped.shipment)
-    hook = hook_node("@" + shipped.fingerprint, (0,), (0,), casting=recorded)
+    hook = hook_node("@" + shipped.fingerprint, (0,), (0,), settings=recorded)
     graph = Graph((VECTOR,), (0,), (hook,), ((1, KEEP_ON_WORKER),))
     with autocast("cpu"):  # of the thread that waits: none of it is seen
         record, values = run(graph, [np.array([1.0, 2.0])], host)

@@ -1,4 +1,4 @@
-"""Lifecycle of worker processes as Ray actors: start with resources, identification, GPUs, death.
+"""Lifecycle of worker processes as Ray actors: start with resources, versions, identification, GPUs, death.
 
 The Ray executor starts its workers here; calls go through `channel`. Ray retries and restarts nothing."""
 
@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,13 +16,29 @@ from typing import Any, Final
 from raygrad.errors import DeviceError, ExecutionError
 from raygrad.scheduler.model.numerics_class import Numerics
 
+from ...code.shipping import users_level
 from ...process.gpu_assignment import number_gpus
+from ...process.versions import compare_versions, version_teller
 from .actor import MAX_CONCURRENT_CALLS, WorkerActor
+from .cluster_resources import (
+    Amounts,
+    NodeResources,
+    amounts_of,
+    describe_nodes,
+    inside_a_group,
+    missing_resources,
+    read_actors,
+    read_nodes,
+    read_queued,
+)
 from .connection import may_grow, node_and_gpus, ray_module
 from .placement_groups import check_placement
 
 START_DEADLINE: Final = 60.0
 """Seconds for all workers to come up: a process takes one or two, importing NumPy included."""
+
+QUIET_SECONDS: Final = 3.0
+"""Seconds for which workers may wait for resources before a warning says so: Ray tells what waits a second later."""
 
 HELLO_DEADLINE: Final = 10.0
 """Seconds to read an answer that Ray says has arrived."""
@@ -59,14 +77,51 @@ def start_workers(
     an actor that cannot raises.
 
     Raises:
-        ExecutionError: they do not come up before the deadline, or cannot import raygrad.
+        ExecutionError: the nodes have too little for them, they do not come up before the deadline, or they cannot
+            import raygrad or run another version.
         DeviceError: there are not so many GPUs, or a worker cannot serve those that it was given.
         TypeError, ValueError: see `check_placement`.
     """
-    ray = ray_module()
     check_gpus(options)
     if placement_group is not None:
         check_placement(placement_group, options)
+        warned = False
+    else:
+        warned = check_resources(options)
+    workers = _make_actors(options, blas_threads, placement_group, made)
+    ray = ray_module()
+    hellos = [worker.actor.hello.remote(_whereabouts()) for worker in workers]
+    if not warned:
+        _warn_if_waiting(hellos, workers, options)
+    given: list[tuple[str, tuple[str, ...]]] = []
+    told: list[dict[str, str]] = []
+    for worker, own, hello in zip(workers, options, _all_of(hellos, workers, options), strict=True):
+        try:
+            worker.pid, ((worker.node_id, gpus), versions) = ray.get(hello, timeout=HELLO_DEADLINE)
+        except ray.exceptions.RayError as error:
+            _check_versions([worker], [_versions_without_actor(own)])
+            raise ExecutionError(
+                f"{worker.name} did not start ({error_line(error)}); raygrad must be installed for the Python of Ray's "
+                "workers, or named in runtime_env"
+            ) from error
+        given.append((worker.node_id, gpus))
+        told.append(versions)
+    _check_versions(workers, told)
+    numbers = number_gpus(given)
+    answers = [worker.actor.serve.remote(own, simulated, memory) for worker, own in zip(workers, numbers, strict=True)]
+    for worker, own, answer in zip(workers, numbers, _all_of(answers, workers, options), strict=True):
+        missing, worker.numerics = ray.get(answer, timeout=HELLO_DEADLINE)
+        if missing and required:
+            raise DeviceError(f"{worker.name} on node {worker.node_id} cannot serve a GPU: {missing}")
+        worker.gpus = () if missing else own
+    return workers
+
+
+def _make_actors(
+    options: Sequence[Mapping[str, Any]], blas_threads: int, placement_group: Any, made: list[Any]
+) -> list[ActorProcess]:
+    """Have Ray start the actors, and do not wait for them."""
+    ray = ray_module()
     strategy = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
     workers: list[ActorProcess] = []
     for number, own in enumerate(options):
@@ -83,25 +138,76 @@ def start_workers(
         actor = ray.remote(**chosen)(WorkerActor).remote(name, blas_threads)
         made.append(actor)
         workers.append(ActorProcess(name, actor, actor._actor_id.hex()))
-    hellos = [worker.actor.hello.remote(node_and_gpus) for worker in workers]
-    given: list[tuple[str, tuple[str, ...]]] = []
-    for worker, hello in zip(workers, _all_of(hellos, options), strict=True):
-        try:
-            worker.pid, (worker.node_id, gpus) = ray.get(hello, timeout=HELLO_DEADLINE)
-        except ray.exceptions.RayError as error:
-            raise ExecutionError(
-                f"{worker.name} did not start ({error_line(error)}); raygrad must be installed for the Python of Ray's "
-                "workers, or named in runtime_env"
-            ) from error
-        given.append((worker.node_id, gpus))
-    numbers = number_gpus(given)
-    answers = [worker.actor.serve.remote(own, simulated, memory) for worker, own in zip(workers, numbers, strict=True)]
-    for worker, own, answer in zip(workers, numbers, _all_of(answers, options), strict=True):
-        missing, worker.numerics = ray.get(answer, timeout=HELLO_DEADLINE)
-        if missing and required:
-            raise DeviceError(f"{worker.name} on node {worker.node_id} cannot serve a GPU: {missing}")
-        worker.gpus = () if missing else own
     return workers
+
+
+def _whereabouts() -> Callable[[], tuple[tuple[str, tuple[str, ...]], dict[str, str]]]:
+    """Return what workers call first: where they are, and the versions that they run."""
+    tell = version_teller()
+    return lambda: (node_and_gpus(), tell())
+
+
+def _versions_without_actor(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the versions where a worker with these options did not start, since another raygrad may have another
+    actor; {} if they cannot be told, or no raygrad is there."""
+    ray = ray_module()
+    there = {name: options[name] for name in ("runtime_env", "label_selector") if options.get(name)}
+    try:
+        told = ray.get(ray.remote(num_cpus=0, **there)(version_teller()).remote(), timeout=HELLO_DEADLINE)
+    except ray.exceptions.RayError:
+        return {}
+    return told if "raygrad" in told else {}
+
+
+def _check_versions(workers: Sequence[ActorProcess], told: Sequence[Mapping[str, str]]) -> None:
+    """Check that workers run the versions of this process, as far as they are told.
+
+    Raises:
+        ExecutionError: one of them does not.
+    """
+    warned = ""
+    for worker, there in zip(workers, told, strict=True):
+        must, should = compare_versions(there) if there else ("", "")
+        if must:
+            raise ExecutionError(
+                f"{worker.name} runs other software than this process: {must}; install the same on all nodes of Ray, "
+                "or name it in Session(runtime_env=...)"
+            )
+        if should and not warned:
+            warned = f"{worker.name} runs other software than this process, which may refuse user code: {should}"
+    if warned:
+        warnings.warn(warned, RuntimeWarning, stacklevel=users_level())
+
+
+def check_resources(options: Sequence[Mapping[str, Any]]) -> bool:
+    """Check that the nodes have room for workers; return whether a warning says that others hold it, and who.
+
+    Raises:
+        ExecutionError: the nodes have too little, whoever holds it, and no others can come.
+    """
+    asked = amounts_of(options)
+    nodes = read_nodes()
+    missing = missing_resources(asked, [node.total for node in nodes])
+    if missing and not may_grow():
+        raise ExecutionError(
+            f"the nodes of this Ray do not have what the workers ask for: {missing}; ask for fewer with "
+            "Session(workers=...) or for less with Session(worker_options=...), or start Ray with more. There is"
+            f"{describe_nodes(nodes, asked)}"
+        )
+    if not missing and not inside_a_group(options):
+        missing = missing_resources(asked, [node.free() for node in nodes])
+    if missing:
+        _warn_of_wait(missing, nodes, asked)
+    return bool(missing)
+
+
+def _warn_of_wait(missing: str, nodes: Sequence[NodeResources], asked: Counter[Amounts]) -> None:
+    warnings.warn(
+        f"this session waits up to {START_DEADLINE:.0f} s for resources of Ray: {missing}. There is"
+        f"{describe_nodes(nodes, asked)}",
+        RuntimeWarning,
+        stacklevel=users_level(),
+    )
 
 
 def check_gpus(options: Sequence[Mapping[str, Any]]) -> None:
@@ -114,7 +220,23 @@ def check_gpus(options: Sequence[Mapping[str, Any]]) -> None:
         raise _too_few(options)
 
 
-def _all_of(answers: Sequence[Any], options: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+def _warn_if_waiting(
+    answers: Sequence[Any], workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]
+) -> None:
+    """Warn of workers that soon have still not got their resources."""
+    limit = min(QUIET_SECONDS, START_DEADLINE)
+    if not ray_module().wait(answers, num_returns=len(answers), timeout=limit)[1]:
+        return
+    waiting = _without_resources(workers, options)
+    if waiting:
+        nodes = read_nodes()
+        why = missing_resources(waiting, [node.free() for node in nodes]) or "tasks may hold what they ask for"
+        _warn_of_wait(f"{waiting.total()} of {len(options)} workers wait for a node ({why})", nodes, waiting)
+
+
+def _all_of(
+    answers: Sequence[Any], workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]
+) -> Sequence[Any]:
     """Wait for the answers of all workers and return them.
 
     Raises:
@@ -127,11 +249,21 @@ def _all_of(answers: Sequence[Any], options: Sequence[Mapping[str, Any]]) -> Seq
         return answers
     if _gpus_in(options) > ray.cluster_resources().get("GPU", 0.0):
         raise _too_few(options)
-    kinds = [dict(own) for number, own in enumerate(options) if own not in options[:number]]
+    waiting = _without_resources(workers, options)
+    starting = len(missing) - waiting.total()
+    why = [f"{waiting.total()} wait for resources"] if waiting else []
+    why += [f"{starting} have a node, on which they are still starting"] if starting > 0 else []
     raise ExecutionError(
-        f"{len(ready)} of {len(answers)} workers came up within {START_DEADLINE:.0f} s; free on the cluster: "
-        f"{ray.available_resources()}; asked for per worker: {' or '.join(map(str, kinds))}"
+        f"{len(ready)} of {len(answers)} workers came up within {START_DEADLINE:.0f} s; {', '.join(why)}. There is"
+        f"{describe_nodes(read_nodes(), waiting or amounts_of(options))}"
     )
+
+
+def _without_resources(workers: Sequence[ActorProcess], options: Sequence[Mapping[str, Any]]) -> Counter[Amounts]:
+    """Return what those workers ask for that wait for it."""
+    alive = {actor.actor_id.hex() for actor in read_actors() if actor.pid}
+    pending = amounts_of([own for worker, own in zip(workers, options, strict=True) if worker.actor_id not in alive])
+    return pending & read_queued()
 
 
 def _gpus_in(options: Sequence[Mapping[str, Any]]) -> float:

@@ -1,19 +1,26 @@
 """This process's connection to Ray, shared by its executors: find, join or start a Ray, and read its statistics.
 
 The only file that imports Ray, and only on request. No actors, no calls. A Ray that was running before is never shut
-down."""
+down. A connection belongs to the process that made it, and ends with `ray.shutdown()`, whoever calls that."""
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import importlib
+import json
 import logging
 import os
 import socket
+import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from raygrad.errors import BackendUnavailable, ExecutionError
+from raygrad.errors import BackendUnavailable, ExecutionError, SessionError
+
+from ...process.single_thread_executor import SingleThreadExecutor
 
 CONNECT_DEADLINE: Final = 5.0
 """Seconds for a Ray at a given address to accept a connection; Ray itself would try for a minute."""
@@ -45,68 +52,187 @@ def node_and_gpus() -> tuple[str, tuple[str, ...]]:
 
 
 def may_grow() -> bool:
-    """Tell whether nodes may join the connected Ray: not if this process started it."""
+    """Tell whether nodes may join the connected Ray unasked: whether an autoscaler starts nodes for it."""
     worker = importlib.import_module("ray._private.worker")
-    return worker._global_node is None or not worker._global_node.is_head()
+    if worker._global_node is None or worker._global_node.is_head():
+        return False
+    config = importlib.import_module("ray._private.state").state.get_cluster_config()
+    if config is not None and config.node_group_configs:
+        return True
+    status = importlib.import_module("ray.experimental.internal_kv")._internal_kv_get("__autoscaling_status")
+    report: dict[str, Any] = (json.loads(status).get("autoscaler_report") if status else None) or {}
+    kinds: dict[str, int] = report.get("active_nodes") or {}
+    return not all([kind.startswith("node_") for kind in kinds])  # without an autoscaler each node is its own kind
+
+
+RAY_SHUT_DOWN: Final = (
+    "Ray was shut down under this session (`ray.shutdown()` was called in this process), and its workers and their "
+    "values are gone; open a new session, and leave it to the session to disconnect from Ray"
+)
+
+
+def _client_state() -> Any:
+    """Return the state of Ray's client in this process."""
+    return importlib.import_module("ray._private.worker").global_worker
+
+
+@dataclass(slots=True, eq=False)
+class RayConnection:
+    """This process's connection to one Ray, from `connect` to the last `disconnect`."""
+
+    owned: bool
+    """Whether this process connected (and perhaps started Ray), so that the last user disconnects."""
+    node: Any
+    """What Ray's client makes anew with each connection."""
+    state: Any
+    """The state of Ray's client, which is one for the process."""
+    users: int = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether this process is still connected, and to the same Ray."""
+        return self.state.connected and self.state.node is self.node
 
 
 @dataclass(slots=True)
-class _Connection:
-    """This process's connection to Ray, shared by its executors."""
+class _Process:
+    """What this process has to do with Ray."""
 
-    users: int = 0
-    owned: bool = False
-    """Whether this process connected (and perhaps started Ray), so that the last user disconnects."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    connection: RayConnection | None = None
+    """The latest."""
+    starter: SingleThreadExecutor | None = None
+    """A thread that lives as long as the process, and starts Ray for threads that may end before."""
+    connected_parent: int = 0
+    """The process that this one was forked from, if that one had used Ray."""
 
 
-_connection = _Connection()
+_process = _Process()
 
 
-def connect(address: str, cpus: int, object_store_memory: int | None, gpus: int | None = None) -> None:
+def connect(address: str, cpus: int, object_store_memory: int | None, gpus: int | None = None) -> RayConnection:
     """Connect this process to Ray as `address` says, or start one with so many CPUs and GPUs, None for those that the
     machine has. Undone by `disconnect`.
 
     Raises:
         BackendUnavailable: Ray is not installed.
-        ExecutionError: no Ray is running at the address.
+        ExecutionError: no Ray is running at the address, or the one that this process is connected to is gone.
+        SessionError: this process was forked from one that used Ray.
         ValueError: this process is connected to another Ray.
     """
     ray = ray_module()
-    with _connection.lock:
+    with _process.lock:
+        if _process.connected_parent:
+            raise _forked(f"process {_process.connected_parent}")
         wanted = address.partition(":")[2]
-        if ray.is_initialized():
+        owned = not ray.is_initialized()
+        if owned:
+            _join_or_start(ray, wanted, cpus, object_store_memory, gpus)
+        else:
+            listener = getattr(_client_state(), "listener_thread", None)
+            if listener is not None and not listener.is_alive():
+                raise _forked("another")
             connected = ray.get_runtime_context().gcs_address
             if wanted and _resolved(wanted) != _resolved(connected):
                 raise ValueError(f"this process is connected to the Ray at {connected}, and cannot use {wanted} too")
-        else:
-            os.environ.setdefault(
-                "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
-            )  # Ray's coming default, without its warning
-            wanted = wanted or _running_ray()
-            if wanted:
-                _check_reachable(wanted)
-                ray.init(address=wanted, logging_level=logging.ERROR, namespace=_namespace())
-            else:
-                ray.init(
-                    address="local",
-                    num_cpus=cpus,
-                    num_gpus=gpus,
-                    include_dashboard=False,
-                    logging_level=logging.ERROR,
-                    namespace=_namespace(),
-                    object_store_memory=object_store_memory,
-                )
-            _connection.owned = True
-        _connection.users += 1
+            try:
+                _check_reachable(connected)
+            except ExecutionError as error:
+                raise ExecutionError(
+                    f"the Ray at {connected}, to which this process is connected, is gone ({error.__cause__}): call "
+                    "ray.shutdown(), then open the session again"
+                ) from error
+        current = _process.connection
+        if current is None or not current.alive:
+            state = _client_state()
+            current = _process.connection = RayConnection(owned, state.node, state)
+        current.users += 1
+        return current
 
 
-def disconnect() -> None:
-    with _connection.lock:
-        _connection.users -= 1
-        if _connection.users == 0 and _connection.owned:
-            _connection.owned = False
+def _join_or_start(ray: Any, wanted: str, cpus: int, object_store_memory: int | None, gpus: int | None) -> None:
+    """Connect to the Ray at an address, or to the running one, or start one."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's coming default, without its warning
+    options: dict[str, Any] = {"logging_level": logging.ERROR, "namespace": _namespace()}
+    wanted = wanted or _running_ray()
+    if wanted:
+        _check_reachable(wanted)
+        options |= {"address": wanted}
+    else:
+        options |= {
+            "address": "local",
+            "num_cpus": cpus,
+            "num_gpus": gpus,
+            "include_dashboard": False,
+            "object_store_memory": object_store_memory,
+        }
+    try:
+        _on_lasting_thread(lambda: ray.init(**options))
+    except RuntimeError as error:
+        if "ersion mismatch" not in str(error):
+            raise
+        raise ExecutionError(f"the Ray at {wanted} runs another version of Ray or Python: {error}") from error
+
+
+def _on_lasting_thread(function: Callable[[], object]) -> None:
+    """Call a function on a thread that does not end before the process: Ray's processes die with the thread that
+    started them."""
+    if threading.current_thread() is threading.main_thread():
+        function()
+        return
+    if _process.starter is None:
+        _process.starter = SingleThreadExecutor("raygrad-ray-starter")
+    _process.starter.call(function)
+
+
+def disconnect(connection: RayConnection) -> None:
+    with _process.lock:
+        connection.users -= 1
+        if connection.users == 0 and connection.owned and connection.alive:
             ray_module().shutdown()  # ends a Ray that we started; from any other it only disconnects
+
+
+# ---- forked processes ------------------------------------------------------------------------------------------------
+
+
+def _forked(parent: str) -> SessionError:
+    return SessionError(
+        f"process {os.getpid()} was forked from {parent}, which had used Ray, and Ray does not work in forked "
+        "processes: start it with the method 'spawn' (multiprocessing.get_context('spawn')), or open a session in this "
+        "process, Session('local')"
+    )
+
+
+def _leave_to_parent() -> None:
+    """Forget, in a forked process, the connection of its parent: what Ray registered to be done when the process ends,
+    or when handles die, would end the parent's workers or wait for threads that are not here."""
+    global _process
+    connection, parent = _process.connection, _process.connected_parent
+    _process = _Process(connected_parent=parent)
+    if connection is None:
+        return
+    _process.connected_parent = os.getppid()
+    state = connection.state
+    if connection.users and connection.alive:
+        client = sys.modules["ray._private.worker"]
+        atexit.unregister(client.shutdown)
+        kept = [state, client._global_node, sys.modules["ray._private.state"].state]
+        kept.append(getattr(sys.modules.get("ray.experimental.internal_kv"), "global_gcs_client", None))
+        for one in kept:  # never destroyed, nor what they hold: that would wait for threads
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+        if client._global_node is not None:
+            client._global_node.all_processes = {}  # those that its handler at exit kills
+        state.set_is_connected(False)
+        state.set_mode(None)
+        libc: Any = ctypes.CDLL(None)
+        if getattr(libc, "on_exit", None) is not None:
+            libc.on_exit(libc._exit, None)  # with the same status, before Ray's library ends what threads use
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+# ---- addresses and statistics ----------------------------------------------------------------------------------------
 
 
 def _namespace() -> str:

@@ -44,7 +44,7 @@ from ..base import (
 )
 from .actor_processes import as_execution_error, error_line, start_workers, wait_until_gone
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
-from .connection import connect, disconnect, node_id, ray_module, store_statistics
+from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, ray_module, store_statistics
 from .flush_timer import FlushTimer
 from .links import measure_links
 
@@ -127,7 +127,7 @@ class RayExecutor(Executor):
         here = len(os.sched_getaffinity(0))
         per_machine = max(workers or here, gpus or 0)
         needed = -(-per_machine * options["num_cpus"] // 1)
-        connect(
+        self._connection = connect(
             address,
             max(here, int(needed)),
             object_store_memory,
@@ -152,7 +152,7 @@ class RayExecutor(Executor):
         except BaseException:
             for actor in made:
                 ray.kill(actor)
-            disconnect()
+            disconnect(self._connection)
             raise
         specs = [
             WorkerSpec(
@@ -213,7 +213,7 @@ class RayExecutor(Executor):
                 by_worker.setdefault(worker, []).append(name)
             withdrawal = Withdrawal()
             for worker, some in by_worker.items():
-                if self._closed or self._workers[worker].lost:
+                if not self._can_send(worker):
                     continue
                 reference, part = self._channels[worker].withdraw(some, withdrawal)
                 withdrawal.unanswered += 1
@@ -240,13 +240,13 @@ class RayExecutor(Executor):
 
     def forget_programs(self, keys: Sequence[bytes]) -> None:
         with self._lock:
-            for worker, channel in zip(self._workers, self._channels, strict=True):
-                if not self._closed and not worker.lost:
+            for index, channel in enumerate(self._channels):
+                if self._can_send(index):
                     channel.forget_programs(keys)
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         with self._lock:
-            if not self._closed and not self._workers[worker].lost:
+            if self._can_send(worker):
                 self._channels[worker].unpin(values)
 
     def _channel_to(self, index: int) -> Channel:
@@ -270,14 +270,33 @@ class RayExecutor(Executor):
         if self._closed:
             raise ExecutionError("this executor is closed")
         worker = self._workers[index]
-        if worker.lost:
-            raise WorkerLost(f"{worker.name} is lost", worker.name)
+        if not self._can_send(index):
+            raise WorkerLost(self.unusable or f"{worker.name} is lost", worker.name)
         return self._channels[index]
+
+    def _can_send(self, index: int) -> bool:
+        """Tell whether messages can be sent to a worker. Without Ray they must not: Ray's client would start another
+        Ray to send them to."""
+        self._check_connection()
+        return not self._closed and not self._workers[index].lost
+
+    def _check_connection(self) -> None:
+        """Report all workers as gone if Ray was shut down under this executor."""
+        if self._closed or self._connection.alive:
+            return
+        for index, worker in enumerate(self._workers):
+            if not worker.lost:
+                self._enter_loss(index, RAY_SHUT_DOWN)
+
+    @property
+    def unusable(self) -> str:
+        return "" if self._closed or self._connection.alive else RAY_SHUT_DOWN
 
     def _flush_overdue(self) -> None:
         """Send overdue batches: their workers may be idle, and no thread polls."""
         with self._lock:
             now = time.monotonic()
+            self._check_connection()  # which drops the batches
             for channel in self._channels:
                 if channel.batch is None:
                     continue
@@ -308,6 +327,7 @@ class RayExecutor(Executor):
 
     def poll(self, timeout: float) -> list[Report]:
         with self._lock:
+            self._check_connection()
             if timeout > 0 and not self._reports:
                 for channel in self._channels:
                     channel.flush()
@@ -317,18 +337,27 @@ class RayExecutor(Executor):
             looks = pause > 0 or now - self._last_poll >= POLL_SECONDS
         if waiting and looks:
             self._last_poll = now
-            wait = self._ray.wait
-            ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
-            if pause and ready and len(waiting) > 1:
-                ready, _ = wait(waiting, num_returns=len(waiting), timeout=0)
-            for reference in ready:
-                self._answered(reference)
+            try:
+                self._receive(waiting, pause)
+            except self._ray.exceptions.RaySystemError:
+                if self._connection.alive:
+                    raise
         with self._lock:
+            self._check_connection()
             for channel in self._channels:
                 if channel.batch is not None and channel.has_capacity:
                     channel.flush()
             reports, self._reports = self._reports, []
             return reports
+
+    def _receive(self, waiting: list[Any], pause: float) -> None:
+        """Turn the answers that are here into reports, waiting for the first."""
+        wait = self._ray.wait
+        ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
+        if pause and ready and len(waiting) > 1:
+            ready, _ = wait(waiting, num_returns=len(waiting), timeout=0)
+        for reference in ready:
+            self._answered(reference)
 
     def _answered(self, reference: Any) -> None:
         """Turn one answer into reports."""
@@ -336,7 +365,7 @@ class RayExecutor(Executor):
         began = time.thread_time()
         with self._lock:
             pending = self._pending.pop(reference, None)
-            if pending is None or self._closed:
+            if pending is None or self._closed or self.unusable:
                 return
             index, number, what = pending
             channel = self._channels[index]
@@ -402,12 +431,16 @@ class RayExecutor(Executor):
         worker = self._workers[index]
         if worker.lost:
             return
-        worker.lost = True
         self._ray.kill(worker.actor)  # if it was only out of reach: what it might still do no longer counts
+        self._enter_loss(index, f"process {worker.pid}: {error_line(error)}")
+
+    def _enter_loss(self, index: int, reason: str) -> None:
+        """Report that a worker is gone, and that nothing will be answered by it."""
+        self._workers[index].lost = True
         gone = [pending.what for pending in self._pending.values() if pending.worker == index]
         self._pending = {reference: pending for reference, pending in self._pending.items() if pending.worker != index}
         self._channels[index].close()
-        self._reports.append(WorkerGone(index, f"process {worker.pid}: {error_line(error)}"))
+        self._reports.append(WorkerGone(index, reason))
         for what in gone:
             if isinstance(what, WithdrawalPart):
                 self._withdrawn(index, what, ())
@@ -418,6 +451,8 @@ class RayExecutor(Executor):
         ray = self._ray
         with self._lock:
             reference = self._object(name)
+            if self.unusable:
+                raise WorkerLost(self.unusable)
         try:
             packed = ray.get(reference, timeout=timeout)
         except ray.exceptions.GetTimeoutError as error:
@@ -425,6 +460,8 @@ class RayExecutor(Executor):
         except ray.exceptions.RayActorError as error:
             raise WorkerLost(f"the worker that was to return a value died ({error_line(error)})") from error
         except ray.exceptions.RayError as error:
+            if self.unusable:
+                raise WorkerLost(self.unusable) from error
             raise as_execution_error(error) from error
         # a copy: a view would hold its place in the store as long as the client holds it
         return unpack_all(packed.copied() if isinstance(packed, Packed) else packed)
@@ -444,6 +481,8 @@ class RayExecutor(Executor):
     def stored_bytes(self) -> int:
         """Return the bytes in Ray's object stores, by their own statistics. Waits until they show no more than what
         this executor holds, or a deadline has passed: on a Ray that others use they show more."""
+        if self.unusable:
+            raise WorkerLost(self.unusable)
         deadline = time.monotonic() + SETTLE_DEADLINE
         while True:
             used = store_statistics()["bytes_used"]
@@ -479,10 +518,9 @@ class RayExecutor(Executor):
             self._sizes.clear()
             self._constants.clear()
         self._flush_timer.close()
-        ray = self._ray
-        if ray.is_initialized():
+        if self._connection.alive:
             here = node_id()
             for worker in self._workers:
-                ray.kill(worker.actor)
+                self._ray.kill(worker.actor)
             wait_until_gone([worker.pid for worker in self._workers if worker.node_id == here])
-        disconnect()
+        disconnect(self._connection)

@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Ty
 
 import numpy as np
 
-from raygrad.autograd.core import dtypes
 from raygrad.autograd.core.collector_pause import collector_paused
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.pytree import flatten
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import is_device_array
-from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.tracebacks import public
+from raygrad.workers.code.code_cache_key import CodeCacheKey
+from raygrad.workers.code.importable import imports_alike
 
-from .closure_guard import closure_guard, global_generator_states
+from .closure_guard import ClosureState, closure_guard, global_generator_states
 from .replay import Replay, without_history
 from .tracing import Trace
 
 if TYPE_CHECKING:
-    from raygrad.workers.code.captured_state import CapturedState
     from raygrad.workers.code.shipping import Shipped
 
     from ..session.execution import SessionExecution
@@ -53,7 +52,7 @@ class _Recording(NamedTuple):
     """A call that can be replayed, and what has to hold for that."""
 
     replay: Replay
-    captured: CapturedState
+    captured: ClosureState
     code: Sequence[Shipped]
     generation: int
 
@@ -89,6 +88,7 @@ class CompiledFunction(Generic[P, R]):
         self._inputs = recorder.inputs
         self._log = recorder.inputs.log
         self._observed = recorder.observed
+        self._settings = recorder.code.settings
         self._execution = execution
         self._fn = fn
         self._kinds: dict[Any, list[_Recording]] = {}
@@ -101,7 +101,7 @@ class CompiledFunction(Generic[P, R]):
         if log.trace is not None and state.recorder is self._recorder:
             return self._fn(*args, **kwargs)  # a part of what is being recorded
         if log.closed:
-            raise SessionError("the session of this compiled function is closed; compile it in an open one")
+            raise log.closed_error("the session of this compiled function is closed; compile it in an open one")
         here = state.here
         if here.batches or here.forward or here.transforms or here.task is not None:
             raise SessionError(
@@ -116,8 +116,8 @@ class CompiledFunction(Generic[P, R]):
             leaves, structure = flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             known = {id(tensor): self._inputs.leaf(tensor) for tensor in tensors}
-            modes = (here.grad, here.inference, here.saving, here.anomaly is not None, capture_modes())
-            key = (structure, log.pin, modes, dtypes.get_default_dtype(), tuple(_identities(leaves, known)))
+            modes = (here.grad, here.saving, self._settings.now())
+            key = (structure, log.pin, modes, tuple(_identities(leaves, known)))
             found = self._kinds.pop(key, None)
             if found is None:
                 found = []
@@ -154,7 +154,8 @@ class CompiledFunction(Generic[P, R]):
         bound = recording.replay.leaves(tensors, known)
         if bound is None:
             self.reason = (
-                "a tensor that the function reads has another shape, dtype or layout, or got or lost its .grad"
+                "a tensor that the function reads has another shape, dtype or layout, got or lost its .grad, or is now "
+                "another argument, or none"
             )
         return bound
 
@@ -196,7 +197,7 @@ class CompiledFunction(Generic[P, R]):
         log, inputs, execution = self._log, self._inputs, self._execution
         fn: Callable[..., Any] = self._fn
         execution.next_run()
-        captured = closure_guard([self._fn, *[leaf for leaf in leaves if not isinstance(leaf, Tensor)]])
+        captured = closure_guard(_code_in(self._fn, leaves))
         for tensor in captured.tensors:
             if is_device_array(tensor._data):
                 inputs.leaf(tensor)
@@ -205,6 +206,11 @@ class CompiledFunction(Generic[P, R]):
         generation = self._observed.generation
         earlier = log.variables.pending()
         trace = log.trace = Trace(inputs, tensors, captured.tensors)
+        if captured.outside:
+            trace.interrupt(
+                f"it reads {captured.outside}, which cannot be compared from one call to the next: read it outside, "
+                "and pass what it gives as an argument"
+            )
         drawn = global_generator_states()
         before, state.recorder = state.recorder, self._recorder
         replay = None
@@ -243,9 +249,20 @@ class CompiledFunction(Generic[P, R]):
                 f"the last {WARN_AFTER} calls of the compiled function '{getattr(self._fn, '__name__', 'fn')}' were "
                 f"all recorded anew; the last because {self.reason}",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return plain
+
+
+def _code_in(fn: Any, leaves: Sequence[Any]) -> list[Any]:
+    """Return what may hold code that a call runs: the function, the arguments, and hooks of those that are tensors."""
+    found = [fn]
+    for leaf in leaves:
+        if isinstance(leaf, Tensor):
+            found += [hook for one in (leaf._hooks, leaf._after_accumulation) if one for hook in one.values()]
+        else:
+            found.append(leaf)
+    return found
 
 
 def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
@@ -271,7 +288,32 @@ def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
                 f"argument {position} of a compiled function is of type {kind.__name__}, which cannot be told from "
                 "others of its type: pass data as tensors (rg.from_numpy), options as numbers and strings"
             ) from error
-        found.append(
-            (kind, repr(cast(object, leaf)) if isinstance(leaf, float | complex | np.inexact) else leaf)
-        )  # -0.0, NaN
+        found.append((kind, _token(leaf, kind)))
     return found
+
+
+def _token(leaf: Any, kind: type[Any]) -> Any:
+    """Return what stands for an argument that is no tensor in the key of a recording."""
+    if isinstance(leaf, float | complex | np.inexact):
+        return repr(cast(object, leaf))  # -0.0, NaN
+    if kind.__eq__ is object.__eq__ or (imports_alike(kind.__module__) and kind is not frozenset):
+        return leaf
+    return _StructuralKey(leaf)
+
+
+class _StructuralKey:
+    """An argument whose class says itself which objects are equal, as a key: another one is the same if it is made of
+    the same, whatever its class says."""
+
+    __slots__ = ("_held", "_key")
+
+    def __init__(self, leaf: Any) -> None:
+        found = CodeCacheKey(leaf)
+        self._held = (leaf, found.held, found.captured)  # so that ids in the key stay theirs
+        self._key = (found.key, *map(id, found.captured)) if found.sure else (id(leaf),)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _StructuralKey) and self._key == other._key

@@ -18,6 +18,7 @@ from raygrad.autograd.storage.storage import owner_of
 from raygrad.autograd.storage.version_counter import bump
 from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.workers.code.array_form import base_of
 from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
 
 from ..recording.records import Constant, LeafRecord, NodeRecord
@@ -25,7 +26,7 @@ from ..recording.snapshot_cache import is_still, value_of_leaf
 from ..recording.variables import Write
 from ..submission.program_order import looking_in_program_order
 from ..submission.submission import build, needed_records
-from .tracing import RandomDraw, Root, Trace, key_of, shares_memory, value_of
+from .tracing import RandomDraw, Root, Trace, aliases_among, key_of, shares_memory, value_of
 
 if TYPE_CHECKING:
     from ..functions.user_code import UserCode
@@ -262,6 +263,8 @@ class Replay:
     def leaves(self, args: Sequence[Tensor], known: dict[int, Pending]) -> Leaves | None:
         """Return what each root is in this call; None if roots are not as they were."""
         found: dict[Root, Pending] = {}
+        if aliases_among(args, self._trace.reached) != self._trace.aliases:
+            return None
         for root in self._trace.roots.values():
             if not root.required and root.spec is None and root.same_as is None:
                 continue
@@ -304,7 +307,7 @@ class Replay:
             elif type(source) is RandomDraw:
                 externals.append(SuppliedExternal(_fixed(draws[source.number])))
             else:
-                captured.append(self._inputs.snapshots.of(source))
+                captured.append(self._inputs.snapshots.of(base_of(source)))
                 externals.append(SuppliedExternal(captured[-1].value))
         self._captured = captured  # those of the call before are let go: what has stayed the same is sent once
         return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals)), draws

@@ -21,6 +21,7 @@ from raygrad.autograd.storage.storage import is_shared
 from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
+from raygrad.workers.code.array_form import base_of
 from raygrad.workers.code.shipping import Shipped
 
 from ..recording.records import LeafRecord
@@ -118,6 +119,8 @@ class Trace:
         """By id of an array of user code, what stands for it."""
         self.interrupted = ""
         """Why this call cannot be replayed."""
+        self.reached = reached
+        self.aliases = aliases_among(args, reached)
         self._began = next_sequence()
         self._swapped: list[tuple[Tensor, Any, Pending]] = []
         for position, tensor in enumerate(args):
@@ -195,8 +198,9 @@ class Trace:
     def copy_of(self, array: np.ndarray[Any, Any]) -> Pending:
         """Return what stands for an array that user code captures, as it is now."""
         known = self._copies.get(id(array))
-        if known is None or not is_still(value_of_leaf(known), array):
-            known = self._copies[id(array)] = self.inputs.constant_array(np.array(array, copy=True, order="K"))
+        base = base_of(array)
+        if known is None or not is_still(value_of_leaf(known), base):
+            known = self._copies[id(array)] = self.inputs.constant_array(np.array(base, copy=True, order="K"))
             self.origins[key_of(known)] = array
             self.kept.append(known)
         return known
@@ -219,6 +223,18 @@ class Trace:
     def refusal(self, what: str) -> SessionError:
         """Return the error that says that something waits inside a compiled function."""
         return SessionError(f"{what} inside session.compile, at {user_site()}: {REMEDY}")
+
+
+def aliases_among(args: Sequence[Tensor], reached: Sequence[Tensor]) -> Sequence[int]:
+    """Return which arguments, captured tensors and gradients of these are one tensor: for each its first place, or only
+    their number if no two are. A recording is for arguments that coincide with captured tensors as they did in it."""
+    tensors = [*args, *reached]
+    tensors += [grad for tensor in tensors if (grad := tensor._grad) is not None]
+    ids = list(map(id, tensors))
+    if len(set(ids)) == len(ids):
+        return (len(ids),)
+    first: dict[int, int] = {}
+    return [first.setdefault(one, place) for place, one in enumerate(ids)]
 
 
 def key_of(value: Pending) -> Any:

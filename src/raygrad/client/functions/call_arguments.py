@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
-from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.storage.storage import has_views
 from raygrad.autograd.tensor.tensor import Tensor
@@ -36,7 +35,6 @@ class CallArguments:
         "args",
         "call_cost",
         "captured",
-        "casting",
         "cls",
         "embedded",
         "flags",
@@ -58,6 +56,7 @@ class CallArguments:
         "recording",
         "region",
         "related",
+        "settings",
         "shared",
         "shipped",
         "sources",
@@ -79,7 +78,7 @@ class CallArguments:
         self.cls = cls
         self.shipped = shipped = recorder.code.ship(cls)
         self.fn = "@" + shipped.fingerprint
-        self.casting = () if here.casting is None and here.device is None else capture_modes()
+        self.settings = recorder.code.settings.now()
         self.embedded: list[Constant] = []
         """Arguments that are objects with tensors in them."""
         self.objects: list[Any] = []
@@ -98,7 +97,7 @@ class CallArguments:
         """How arguments share memory, if that matters."""
         self.numbered = False
         """Whether an argument is another output than the first of its node (OU-29)."""
-        self.key: list[Any] = [shipped.fingerprint, recording, self.casting]
+        self.key: list[Any] = [shipped.fingerprint, recording, self.settings]
         """What applications that are alike have in common, collected."""
         self.numbers: Sequence[Any] = ()
         """The arguments that are numbers."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.devices.serving import CPU
-from raygrad.proto.ir.nodes import FunctionCall
+from raygrad.proto.ir.nodes import FunctionCall, device_in
 from raygrad.proto.ir.specs import LIVE, STAYS, UNSEEN, ContextSpec
 
 from ..recording.records import SpecEntry
@@ -73,8 +73,8 @@ class CallSignature:
         """Forward, as nodes run it."""
         self.unchecked = call
         """Forward, as a node runs it that shows what it did, and need not do what is expected."""
-        self.kind, self.unchecked_kind = (0, 0) if call.casting else (next(kinds), next(kinds))
-        """See `NodeRecord.kind`. What is requested of a worker by the casting state depends on other records."""
+        self.kind, self.unchecked_kind = (0, 0) if device_in(call.settings) else (next(kinds), next(kinds))
+        """See `NodeRecord.kind`. What the block of a device requests of a worker depends on other records."""
         self.placed = any(entry.device is not CPU for entry in signature.outputs) or any_on_device(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
         unseen = self.placed and signature.expected is None

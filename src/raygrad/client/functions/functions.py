@@ -82,7 +82,10 @@ class FunctionRecorder:
                 self.log.add(record)
                 values = [record.output(i) for i in range(1, len(call_signature.outputs))]
             result = one.returned(record, call_signature, values)
-            if self.execution.sync:
+            if self.code.will_run(one.shipped, forward=True):
+                record.effects = True
+                self.code.settle()
+            elif self.execution.sync:
                 self.execution.wait_for_everything()
             return result
 
@@ -170,7 +173,7 @@ class FunctionCallInProgress(CallArguments):
             keywords=tuple(self.named),
             shared=() if self.shared is None else self.shared.where,
             leaves=None if self.reachable is None else self.reachable.in_node,
-            casting=self.casting,
+            settings=self.settings,
         )
 
     def known_structure(self) -> FunctionSignature | None:

@@ -11,7 +11,6 @@ from typing import Any
 from raygrad.autograd.core.recorder import Data
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of
-from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.functions.function import FunctionNode
 from raygrad.autograd.nodes.node import Node
 from raygrad.autograd.nodes.op_node import OpNode
@@ -72,10 +71,12 @@ class HookRecorder:
                 gradients=len(values),
                 shown=len(extra_inputs),
                 leaves=None,
-                casting=capture_modes(),
+                settings=code.settings.now(),
             )
             made = record_with_leaves(self._inputs, call, sources, outputs, user_site(), reachable)
             made.near = source(getattr(owner, "_context", None))
+            if code.will_run(shipped):
+                made.effects = True
             results: list[Data | None] = []
             for i, value in enumerate(values):
                 if metas[i] is None and value is None:

@@ -14,6 +14,7 @@ from raygrad.autograd.tensor.presumed_tensor import PresumedTensor
 from raygrad.errors import GraphError
 from raygrad.proto.ir.signatures import DIRTY
 from raygrad.proto.ir.specs import STAYS
+from raygrad.workers.code.shipping import message_of
 from raygrad.workers.interpreter.functions import UNSAID
 
 from .call_signature import context_of
@@ -83,7 +84,7 @@ class PresumedSignature(UnconfirmedSignature):
         return False
 
     def explained(self, error: BaseException) -> BaseException:
-        if self.wrong is None and UNSAID in str(error):
+        if self.wrong is None and UNSAID in message_of(error):
             self._table.distrust(self._run, self._values)
             error.add_note(
                 f"raygrad: {self._applied.__name__} was expected to change what it changes with "

@@ -205,7 +205,7 @@ class RecordedFunction(FunctionNode):
         """Return the context as it is now, if anything of it is left."""
         if self._context is None and self._left is None and self._repetition is not None:
             if self._recorder.log.closed:
-                raise SessionError(self._dropped())
+                raise self._dropped()
             with self._rematerialised(()):
                 return self._context
         return self._left if self._context is None else self._context
@@ -243,12 +243,13 @@ class RecordedFunction(FunctionNode):
         if held is None:
             return None
         if self._recorder.log.closed:
-            raise SessionError(self._dropped())
+            raise self._dropped()
         context: Any = self._recorder.log.recorder.read(held)
         return context.seen(self._applied)
 
-    def _dropped(self) -> str:
-        return f"the context of {self._title()} was dropped when its session was closed"
+    def _dropped(self) -> SessionError:
+        text = f"the context of {self._title()} was dropped when its session was closed"
+        return self._recorder.log.closed_error(text)
 
     def _saved_at(self, kind: str, position: int) -> Tensor:
         """Return a saved input or output in its place in the graph."""
@@ -269,6 +270,8 @@ class RecordedFunction(FunctionNode):
             made = for_each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
             if made is not None:
                 return made
+        if self._recorder.code.waits:  # what it reads may have to run first, before anything is recorded
+            self._recorder.code.ship(self._applied)
         if self._context is None and self._repetition is not None and not self._recorder.log.closed:
             with self._rematerialised(grads):
                 return self._run(grads, create_graph, recorder)
@@ -279,7 +282,8 @@ class RecordedFunction(FunctionNode):
                 if grad is not None:
                     check_place(self, number, innermost_data(getattr(grad, "_data", grad)))
         if self._recorder.log.closed:
-            raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
+            text = f"the session that ran {self.name()} is closed: run backward inside the session"
+            raise self._recorder.log.closed_error(text)
         refusal = self._refusal()
         if refusal:
             if self._fn not in self._recorder.observed.backward_effects:  # its first backward may be on its way
@@ -388,10 +392,11 @@ class RecordedFunction(FunctionNode):
     def code_now(self) -> tuple[str, Sequence[Pending]]:
         """Return the name of the Function's code, and what it captures: backward reads what stands there at the pass,
         nearly always what stood there at the application."""
-        now, before = self._recorder.code.ship(self._applied), self._shipped
+        code, before = self._recorder.code, self._shipped
+        now = code.ship(self._applied)
         if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
-            return self._fn, self._captured
-        return "@" + now.fingerprint, self._recorder.code.captured(now)
+            return self._fn, code.captured_now(before, self._captured) if self._captured else ()
+        return "@" + now.fingerprint, code.captured(now)
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from raygrad.autograd.dispatch.device_dispatch import kinds_of
 from raygrad.proto.ir.graph import DEVICE, Demand
-from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, device_in
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 
 from ..options import amounts
@@ -65,9 +65,9 @@ def demands_of(records: Sequence[NodeRecord], requests: Mapping[str, ResourceReq
         if work.role not in _USER_CODE:
             continue
         name, needs = requests.get(work.fn, ("", ()))
-        moment = work.casting
-        if len(moment) > 3 and _may_work_on(record, moment[3]):
-            needs = tuple(sorted([*needs, (DEVICE + moment[3], 1.0)]))
+        device = device_in(work.settings) if work.settings else ""
+        if device and _may_work_on(record, device):
+            needs = tuple(sorted([*needs, (DEVICE + device, 1.0)]))
         if needs:
             demands.append(Demand(index, name, needs))
     return tuple(demands)

@@ -7,6 +7,7 @@ workers' `code` defines. A fingerprint holds until the next submission (H17).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -16,12 +17,14 @@ from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.code.effects import gradient_effects
 from raygrad.workers.code.op_registry_sync import with_registrations
-from raygrad.workers.code.shipping import Shipped, ship
+from raygrad.workers.code.shipping import Shipped, definition_of, ship
 from raygrad.workers.executors.base import CODE_CACHE_SIZE
 
 from ..recording.record_inputs import InputRecorder
+from ..recording.snapshot_cache import is_still, value_of_leaf
 from .call_costs import CallCosts
 from .observations import Observations
+from .recorded_settings import SettingsRecorder
 from .resource_requests import ResourceRequest, declares_request, requested_by
 
 LASTING_KEPT: Final = 256
@@ -39,8 +42,12 @@ class UserCode:
         call_costs: CallCosts,
         *,
         several_workers: bool = False,
+        remote: bool = False,
     ) -> None:
-        """`register` makes shipped code known to the executor; with `several_workers` there is more than one."""
+        """`register` makes shipped code known to the executor; with `several_workers` there is more than one; `remote`
+        ones have processes of their own."""
+        self.settings = SettingsRecorder(self.ship, remote=remote)
+        """The settings under which code is recorded."""
         self.call_costs = call_costs
         self.requests: dict[str, ResourceRequest] = {}
         """By name in the graph, what user Functions request of workers."""
@@ -59,6 +66,14 @@ class UserCode:
         self._captured_before: list[Pending] = []
         self._registered = 0
         """How often code was registered."""
+        self.waits = False
+        """Whether code is recorded that changes what it captures, or may do so, and has not run: `settle` runs it."""
+        self.settle: Callable[[], None] = lambda: None
+        """Submits what is recorded, and waits for it; set by the session."""
+        self._changing: set[Any] = set()
+        """What such code may change; see `Guard.places`."""
+        self._tried: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Definitions of hooks and backwards that have run in this session."""
         self._lasting: dict[type[Any], tuple[Shipped, int]] = {}
         """Classes of earlier submissions whose fingerprints hold as long as their guards do: in this process, where no
         registrations belong to them, and without captured arrays, which must not be kept alive."""
@@ -68,13 +83,39 @@ class UserCode:
         captures (H16, H17)."""
         hashable = type(obj).__hash__ is not None
         found = self._shipped.get(obj) if hashable else None
-        if found is None or not found.guard.holds():
+        known = found is not None and found.guard.holds()
+        if found is None or not known:
             found = self._still_shipped(obj) or self._shipped_now(obj)
-            if hashable:
-                self._shipped[obj] = found
+        if self._changing and not found.shipment.shares_state and self._changing & found.guard.places():
+            self.settle()  # it reads what code changes that is recorded
+            return self.ship(obj)
+        if hashable and not known:
+            self._shipped[obj] = found
         if self._log.trace is not None:
             self._log.trace.code[found.fingerprint] = found
         return found
+
+    def will_run(self, shipped: Shipped, *, forward: bool = False) -> bool:
+        """Take note that a node with this code is recorded; tell whether it is to run at once, in this process, as
+        eagerly: the code changes what it captures, or it captures what may change and has not been seen to run yet. A
+        forward has, unless its class says by `infer` what it returns, and asks not to be waited for."""
+        shipment = shipped.shipment
+        if (shipment.watched is None and not shipment.shares_state) or self._log.trace is not None:
+            return False
+        if not shipment.shares_state:
+            definition = definition_of(shipment.live)
+            if forward or definition in self._tried:
+                return False
+            self._tried.add(definition)
+        if shipment.watched is not None:
+            self._changing |= shipment.watched.places()
+        self.waits = True
+        return True
+
+    def settled(self) -> None:
+        """Take note that what was recorded has run."""
+        self.waits = False
+        self._changing.clear()
 
     def _still_shipped(self, obj: Any) -> Shipped | None:
         """Return a class as it was shipped for an earlier submission, if the executor has it and its guard holds."""
@@ -128,6 +169,16 @@ class UserCode:
             values.append(self._inputs.captured_array(np.asarray(one)))
             self._captured.append(values[-1])
         return values
+
+    def captured_now(self, shipped: Shipped, before: Sequence[Pending]) -> Sequence[Pending]:
+        """Return the values that user code captures, as they are now: those of `before` where they are unchanged."""
+        for one, earlier in zip(shipped.captured, before, strict=True):
+            if isinstance(one, Tensor):
+                if self._inputs.leaf(one) is not earlier:
+                    return self.captured(shipped)
+            elif not is_still(value_of_leaf(earlier), np.asarray(one)):
+                return self.captured(shipped)
+        return before
 
 
 def _is_hashable_class(obj: Any) -> bool:

@@ -14,7 +14,6 @@ from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_on_device
-from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.forward_mode.tangents import with_tangents
 from raygrad.autograd.functions.function import FunctionNode
 from raygrad.autograd.nodes.anomaly import describe_origin
@@ -25,7 +24,7 @@ from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.autograd.vmap.batched_backward import for_each_example
 from raygrad.errors import AutogradError
-from raygrad.proto.ir.nodes import UNPLACED, FunctionVjp
+from raygrad.proto.ir.nodes import UNPLACED, FunctionVjp, Settings, device_in
 from raygrad.workers.values.contexts import Context
 
 from ..recording.records import CONTEXT, LIVING, Constant, NodeRecord, SpecEntry
@@ -58,6 +57,8 @@ class RetainedContext(NamedTuple):
     """Tensors that the Function captures and that require grad: they follow its arguments, as if they were some."""
     reachable: ReachableLeaves | None = None
     """The leaves that backward meets."""
+    settings: Settings | None = None
+    """Those under which backward was recorded, which its derivatives run again; None before."""
 
 
 class WantedGradients(NamedTuple):
@@ -98,7 +99,12 @@ class RecordedVjp(Node):
         """Record level `depth` and return its `results` gradients as tensors, the wanted ones with a new node."""
         requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
         data = [None if t is None else base._recorder.inputs.leaf(t) for t in items]
+        if retained.settings is None:
+            retained = retained._replace(settings=base._recorder.code.settings.now())
         values, flows = record_vjp(base, retained, depth, data, requires, wanted, True)
+        if depth == 1 and retained.settings:  # whether a later pass looks for NaN, that pass says
+            again = tuple([entry for entry in retained.settings if entry[0] != "anomaly"])
+            retained = retained._replace(settings=again)
         node = RecordedVjp()
         node._base, node._retained_context, node._depth, node._items = base, retained, depth, items
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
@@ -133,12 +139,18 @@ class RecordedVjp(Node):
                 return made
         if self._retained_context is None:
             raise AutogradError(FREED)
+        context = self._retained_context
+        if state.here.anomaly is not None:  # so that the node inside which a NaN appears is named (MD-05)
+            check_nan = int(state.here.anomaly.check_nan)
+            context = context._replace(settings=(*(context.settings or ()), ("anomaly", check_nan)))
         owner = self._base._recorder
+        if owner.code.waits:
+            owner.code.ship(self._base._applied)
         positions = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         inputs: list[Any] = [self._items[i] for i in positions]
         wanted = WantedGradients(positions, [(t.shape, t.dtype) for t in inputs], [t.device for t in inputs])
         if create_graph:
-            retained = self._retained_context
+            retained = context
 
             def run(items: list[Tensor | None]) -> list[Any]:
                 return RecordedVjp.run(self._base, retained, self._depth + 1, items, wanted, len(self._items))
@@ -148,7 +160,7 @@ class RecordedVjp(Node):
         data = [*grads, *(None if t is None else owner.inputs.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
-        values, _ = record_vjp(self._base, self._retained_context, self._depth + 1, data, requires, wanted, False)
+        values, _ = record_vjp(self._base, context, self._depth + 1, data, requires, wanted, False)
         return at_positions(positions, values, len(self._edges))
 
 
@@ -169,6 +181,7 @@ class VjpSignature:
         refusal: str,
         names: Sequence[tuple[str, int]] = (),
         captured: int = 0,
+        settings: Settings | None = None,
     ) -> None:
         recorder = base._recorder
         observed = recorder.observed
@@ -183,9 +196,9 @@ class VjpSignature:
             *[recorder.log.specs.of_meta(meta, place) for meta, place in gradients],
         )
         present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
-        casting = capture_modes()
+        settings = recorder.code.settings.now() if settings is None else settings
         positions = tuple(wanted.positions)
-        key = ("vjp", base._fn, depth, present, tuple(requires), positions, differentiate, base._of_part, casting)
+        key = ("vjp", base._fn, depth, present, tuple(requires), positions, differentiate, base._of_part, settings)
         self.known = known = observed.gradients.get(key)
         self.assumed = [known is not None and i not in known.undefined for i in range(len(positions))]
         """Per result, whether it was defined in every earlier run."""
@@ -207,7 +220,7 @@ class VjpSignature:
             attributes=tuple(names),
             reports_effects=depth == 1 and observed.backward_effects.get(base._fn) is None,
             leaves=None,
-            casting=casting,
+            settings=settings,
         )
 
 
@@ -248,6 +261,7 @@ def record_vjp(
             retained.refusal,
             names,
             retained.captured,
+            retained.settings,
         )
         sources = [recorder.inputs.source(retained.context), *[recorder.inputs.source(item) for item in items]]
         sources.extend([source for _, _, source in retained.assigned])
@@ -257,6 +271,8 @@ def record_vjp(
         )
         if not differentiate:
             return results, frozenset()
+        if recorder.code.waits:
+            recorder.code.settle()
         known, learning = shape.known, shape.learning
         if known is None:
             recorder.execution.submit()
@@ -284,13 +300,13 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
             items.append(saved_outputs.get(j))
         if base._assigned or base._notes:  # hardly ever
             return base.record_changed(items, refusal)
-        needed, here = base._needed, state.here
+        needed = base._needed
         alike: list[Any] = [
             recorder.log.recorder.retaining,
             base._of_part,
             refusal,
             None if needed is None else tuple(needed),
-            () if here.casting is None and here.device is None else capture_modes(),
+            settings := recorder.code.settings.now(),
         ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
@@ -298,10 +314,12 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         # what was freed may run again if it reads nothing that was saved
         shape = None if base._freed else base._shapes.get(key)
         if shape is None or shape.generation != recorder.observed.generation:
-            shape = VjpSignature(base, 1, items, base._requiring(), wanted_gradients(base), False, refusal)
+            shape = VjpSignature(
+                base, 1, items, base._requiring(), wanted_gradients(base), False, refusal, (), 0, settings
+            )
             if not base._freed:
                 base._shapes[key] = shape
-                shape.kind = 0 if shape.vjp.casting else next(recorder.log.kinds)
+                shape.kind = 0 if device_in(settings) else next(recorder.log.kinds)
         source = recorder.inputs.source
         sources = [source(base._context)]
         for item in items:
@@ -327,6 +345,8 @@ def _recorded(
     if state.here.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
+    if recorder.code.will_run(recorder.code.ship(base._applied)):
+        made.effects = True
     made.call_cost = base._call_cost
     made.learn = shape.learning
     results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
@@ -378,9 +398,10 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             attributes=(),
             reports_effects=False,
             leaves=None,
-            casting=capture_modes(),
+            settings=recorder.code.settings.now(),
         )
         made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
+        made.effects |= recorder.code.will_run(shipped)
     values = [made.output(number, None) for number in range(1, 1 + len(wanted.positions))]
     return at_positions(wanted.positions, values, len(node._edges))
 

@@ -20,6 +20,7 @@ from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.proto.ir.array_layout import layout_of
+from raygrad.workers.code.array_form import base_of
 from raygrad.workers.code.guard import is_fixed
 
 from .record_log import RecordLog
@@ -84,10 +85,11 @@ class InputRecorder:
         return LeafRecord(self.log.recorder, self.constant_of(array)).output()
 
     def captured_array(self, array: np.ndarray[Any, Any]) -> Pending:
-        """Return the pending value that stands for an array which user code captures, as it is now."""
+        """Return the pending value that stands for an array which user code captures, as it is now; of one with a form
+        of its own, for the base of that."""
         if self.log.trace is not None:
             return self.log.trace.copy_of(array)
-        return LeafRecord(self.log.recorder, self.snapshots.of(array)).output()
+        return LeafRecord(self.log.recorder, self.snapshots.of(base_of(array))).output()
 
     def constant_of(self, array: np.ndarray[Any, Any]) -> Constant:
         """Return the constant of an array, which is read-only from here on."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from raygrad.errors import DroppedError, SessionError
 from raygrad.proto.ir.nodes import OpCall
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES
+from raygrad.workers.process.forked_locks import renew_after_fork
 
 from .records import Constant, NodeRecord, SpecEntry
 from .spec_table import SpecTable
@@ -65,12 +66,26 @@ class RecordLog:
         self.trace: Trace | None = None
         """The observer of a function that is being compiled."""
         self.closed = False
+        self.left_to_parent = False
+        """Whether this process was forked from the session's."""
+        self._why_closed = ""
 
-    def close(self) -> None:
-        """Record no more."""
+    def close(self, why: str = "") -> None:
+        """Record no more; `why` is what to tell users instead of that the session is closed."""
         self.closed = True
+        self._why_closed = why
         self.records.clear()
         self.variables.clear()
+
+    def closed_error(self, text: str) -> SessionError:
+        """Return the error for a use after the end, which `text` describes for a session that was closed."""
+        return SessionError(self._why_closed or text)
+
+    def leave_to_parent(self, why: str) -> None:
+        """End it in a process that was forked from the session's: see `client.session.forked`."""
+        renew_after_fork(self.lock)
+        self.left_to_parent = True
+        self.close(why)
 
     @contextmanager
     def unlocked(self) -> Generator[None]:
@@ -94,7 +109,7 @@ class RecordLog:
             SessionError: the session is closed.
         """
         if self.closed:
-            raise SessionError("this session is closed; open a new one, or use eager tensors")
+            raise self.closed_error("this session is closed; open a new one, or use eager tensors")
         record.pin = self.pin
         self.records.append(record)
 

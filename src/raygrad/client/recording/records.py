@@ -6,13 +6,11 @@ constant. It holds the `Pending` value itself only of earlier runs, so that a va
 
 from __future__ import annotations
 
-import copy
 import functools
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-import cloudpickle
 import numpy as np
 
 from raygrad.autograd.core.array_layout import is_array
@@ -22,7 +20,8 @@ from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.errors import NotShippable
 from raygrad.proto.ir.nodes import Node, OpCall, OpVjp
 from raygrad.proto.ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
-from raygrad.workers.code.nested_tensors import Embedding, extract_tensors, holds_tensors
+from raygrad.workers.code.array_form import NUMERIC, FormedArray, base_of, form_of
+from raygrad.workers.code.nested_tensors import Embedding, copy_argument, extract_tensors, holds_tensors
 from raygrad.workers.code.shipping import warn_once
 
 from .source_locations import Site
@@ -87,15 +86,16 @@ def snapshot(value: Any, function: type[Any] | None = None, name: int | str = ""
     kind = cast("type[Any]", type(value))
     if kind in (int, float, bool, str, bytes, complex, type(None)):
         return Constant(value), (kind, value)
-    if is_array(value) and value.dtype.kind in "biufc":
-        kept = value.copy(order="K")
+    if is_array(value) and value.dtype.kind in NUMERIC:
+        form = form_of(value)
+        kept = value.copy(order="K") if form is None else base_of(value)
         kept.flags.writeable = False
-        return Constant(kept, _constant_of(kept.nbytes)), ("array", value.shape, value.dtype.str, kept.strides)
+        held = kept if form is None else FormedArray(kept, form)
+        return Constant(held, _constant_of(kept.nbytes)), ("array", value.shape, value.dtype.str, form or kept.strides)
     if function is not None and holds_tensors(value):
         return _embedded(value, function, name)
     try:
-        blob = cloudpickle.dumps(value)
-        kept = copy.deepcopy(value)
+        blob, kept = copy_argument(value)
     except Exception as error:
         what = "what is set on a context" if function is None else f"argument {name!r} of {function.__name__}.apply"
         raise NotShippable(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.errors import PlanError, SessionError
+from raygrad.errors import PlanError
 from raygrad.report.explanation import Explanation, OtherMachines, SignatureWait
 from raygrad.report.shown import label_graph
 from raygrad.scheduler.explain.device_transfers import DeviceTransfer
@@ -54,7 +54,7 @@ def explain(
     log, observed = session._log, session._observed
     inputs, code = session._recorder.inputs, session._recorder.code
     if log.closed:
-        raise SessionError("this session is closed: explain what is recorded before its end, or report on a run")
+        raise log.closed_error("this session is closed: explain what is recorded before its end, or report on a run")
     with log.lock:
         records = needed_records(log.records, next(_looks))
         if tensors:

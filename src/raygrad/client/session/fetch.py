@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from raygrad.errors import SessionError, WaitTimeout
+from raygrad.errors import WaitTimeout
 from raygrad.workers.values.packed_values import POISON
 
 from ..recording.records import NodeRecord
@@ -115,7 +115,7 @@ class Fetcher:
             DroppedError: its run failed; or the error of that, if it was not raised before.
         """
         if self._log.closed:
-            raise SessionError("this value was dropped when its session was closed")
+            raise self._log.closed_error("this value was dropped when its session was closed")
         if record.run < 0 and not record.failed:
             self._submitter.submit()
         if record.failed or record.run in self._failures.runs:

@@ -59,6 +59,7 @@ class SessionRecorder(Recorder):
         self.dropped, self.residual_bit = self.log.dropped, self.log.residual_bit
         self.inputs = inputs
         self.code = code
+        code.settle = self._settle
         self.observed = observed
         self.execution = execution
         self.operations = OperationRecorder(inputs)
@@ -129,6 +130,8 @@ class SessionRecorder(Recorder):
         if attribute == "_data" and type(value) not in (Pending, LostData):
             value = self.inputs.leaf(Tensor.made(value))
         self.log.variables.write(variable, attribute, value)
+        if self.code.waits and attribute == "_grad" and variable._after_accumulation is not None:
+            self._settle()  # the hooks that are called next run here
 
     # ---- what is noted ----------------------------------------------------------------------------------------------
 
@@ -143,6 +146,8 @@ class SessionRecorder(Recorder):
     def called_here(self, name: str) -> None:
         calls = self.observed.client_hooks
         calls[name] = calls.get(name, 0) + 1
+        if self.code.waits:
+            self._settle()
 
     # ---- queries of values ------------------------------------------------------------------------------------------
 
@@ -188,4 +193,14 @@ class SessionRecorder(Recorder):
             return  # all that a compiled function does is one submission; see `Session.deferred` for the other
         self.execution.submit()
         if state.here.anomaly is not None:  # so that the pass itself raises, as it does eagerly (MD-06)
+            self.execution.wait_for_everything()
+        if self.code.waits:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Run what is recorded, and wait for it: code is among it that changes what it captures, and what comes next
+        reads that as it is then."""
+        self.code.settled()
+        if self.log.trace is None:
+            self.execution.submit()
             self.execution.wait_for_everything()

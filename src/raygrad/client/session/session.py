@@ -7,6 +7,7 @@ listener and the driver.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.session_threads import OPEN_SESSIONS, OpenSession
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import current_device_of_kind
 from raygrad.autograd.tensor.tensor import Tensor
@@ -25,6 +27,7 @@ from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.tracebacks import public
+from raygrad.workers.code.warning_filters import filters_in_force
 from raygrad.workers.executors.driver import Driver
 
 from ..compile.compiled import CompiledFunction
@@ -62,6 +65,7 @@ from .costs import SessionCosts
 from .execution import SessionExecution
 from .explain import explain
 from .fetch import Fetcher
+from .forked import leave_to_parent_in_forks
 from .memory_limits import Memory, limited_to
 from .numerics_check import check_numerics
 from .recorder import SessionRecorder
@@ -76,6 +80,9 @@ R = TypeVar("R")
 
 class Session:
     """Runs what is recorded while it is ambient, here or on a Ray cluster.
+
+    It is ambient in the threads that have entered it, by `with` or `start`. Several may, and one may do so again; the
+    block that entered first closes it.
 
     Args:
         address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
@@ -168,7 +175,7 @@ class Session:
         self._runs = runs = RunTable()
         self._held = held = HeldRecords()
         self._collector = collector = GarbageCollectorTuning()
-        self._warnings = warnings = RemoteWarnings()
+        self._warnings = warnings = RemoteWarnings(filters_in_force())
         self._log = log = RecordLog(stores_residuals=saved != WORKER)
         self._failures = failures = Failures(log, held, runs, executor.name_of)
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
@@ -186,6 +193,7 @@ class Session:
             lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment),
             call_costs,
             several_workers=several,
+            remote=address != "local",
         )
         link = RunLink(waiter, log, runs.clocks, executor.name_of)
         self._submitter = Submitter(
@@ -201,7 +209,13 @@ class Session:
             limited=memory is not None or gpu_memory is not None,
         )
         self._recorder = SessionRecorder(self, inputs, code, observed, self._execution, self._device_of)
-        self._ambient_before: list[Any] = []
+        self._entered: dict[int, list[Any]] = {}
+        """By thread that has entered it, the recorders that were ambient before, outermost first."""
+        self._open: OpenSession | None = None
+        """Set by the first to enter."""
+        self._owner = 0
+        """The thread that entered first."""
+        leave_to_parent_in_forks(log, driver)
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
@@ -211,18 +225,28 @@ class Session:
         outer = state.recorder
         if isinstance(outer, SessionRecorder) and outer.log.trace is not None:
             raise outer.log.trace.refusal("a session is opened")
-        self._ambient_before.append(state.recorder)
+        thread = threading.get_ident()
+        self._entered.setdefault(thread, []).append(outer)
         state.recorder = self._recorder
-        if len(self._ambient_before) == 1:
+        if self._open is None:
+            self._open, self._owner = OpenSession(threading.current_thread().name), thread
+            OPEN_SESSIONS.add(self._open)
             self._collector.begin()
         return self
 
     @public
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._ambient_before:
-            state.recorder = self._ambient_before.pop()
+        thread = threading.get_ident()
+        before = self._entered.get(thread)
+        if before:
+            state.recorder = before.pop()
+            if not before:
+                del self._entered[thread]
+            if before or thread != self._owner:
+                return  # the block that entered first closes it
         self._collector.end()
-        self.close(discard=error is not None)
+        if not self._log.left_to_parent:  # a forked process leaves the block, and the session to its parent
+            self.close(discard=error is not None)
 
     def start(self) -> Session:
         """Make it the ambient session of this thread until `close()`: for notebooks, where no `with` spans cells."""
@@ -240,15 +264,19 @@ class Session:
             An error of the session's work that was not raised before.
         """
         discard = flag("session.close(discard=...)", discard)
+        self._check_process()
         if self._log.closed:
             return
-        while state.recorder is self._recorder and self._ambient_before:  # started more than once
-            state.recorder = self._ambient_before.pop()
+        before = self._entered.get(threading.get_ident())
+        while state.recorder is self._recorder and before:  # started more than once
+            state.recorder = before.pop()
+        if self._open is not None:
+            OPEN_SESSIONS.discard(self._open)
         try:
             if not discard:
                 self._finish()
         finally:
-            self._log.close()
+            self._log.close(self._driver.executor.unusable)
             self._driver.close()
             self._collector.end()
             self._runs.history.clear()
@@ -257,7 +285,10 @@ class Session:
     def _finish(self) -> None:
         """Run what is left and fetch what is still held."""
         waiter = self._waiter
+        waiter.poll()
         waiter.raise_errors()
+        if self._driver.executor.unusable:
+            return  # what was not read is lost, which reading it says
         with self._warnings.deferred():  # one that is made an error must not keep values from being fetched
             self._submitter.submit()
             record_deferred(self._log)
@@ -275,7 +306,12 @@ class Session:
     def _check_open(self) -> None:
         """Raise SessionError if the session is closed."""
         if self._log.closed:
-            raise SessionError("this session is closed; open a new one")
+            raise self._log.closed_error("this session is closed; open a new one")
+
+    def _check_process(self) -> None:
+        """Raise SessionError in a process that was forked from the session's."""
+        if self._log.left_to_parent:
+            self._check_open()
 
     # ---- what its users call ----------------------------------------------------------------------------------------
 
@@ -283,6 +319,7 @@ class Session:
     def run(self, *values: Tensor) -> Run:
         """Submit what is recorded, `values` among it, and return the run; does not block."""
         all_tensors("session.run", values)
+        self._check_process()
         if self._log.trace is not None:
             raise self._log.trace.refusal("session.run() is called")
         self._submitter.submit()
@@ -311,6 +348,7 @@ class Session:
     def deferred(self) -> Generator[None]:
         """Record passes and optimiser steps without submitting them: the next read, `run()`, pass or step after it
         submits all that was recorded as one graph, and so does a read inside."""
+        self._check_process()
         before, self._log.deferred = self._log.deferred, True
         try:
             yield
@@ -386,6 +424,7 @@ class Session:
     @property
     def saved_bytes(self) -> int:
         """Bytes of saved tensors and contexts in the object store now."""
+        self._check_process()
         self._waiter.poll()
         return self._driver.saved_bytes
 
@@ -396,6 +435,7 @@ class Session:
 
     def stored_bytes(self) -> int:
         """Return the bytes that the executor's object store holds: on Ray, from its own statistics."""
+        self._check_process()
         self._submitter.release_dropped()
         return self._driver.executor.stored_bytes()
 

@@ -149,16 +149,18 @@ class Submitter:
             failures.fail(number, error)
             raise
         added = len(planned.graph.nodes) - len(submission.graph.nodes)
+        first = len(submission.graph.nodes) - submission.graph.open_ended
+        if added:
+            submitted.sites = sites = [*sites[:first], *[None] * added, *sites[first:]]
         if added and submission.graph.open_ended:  # the node that is to be learned of has remained the last
-            last = len(submission.graph.nodes) - 1
-            learns[last + added] = record = learns.pop(last)
+            learns[first + added] = record = learns.pop(first)
             record.base = planned.graph.values - 1
-            sites[-1:] = [*[None] * added, sites[-1]]
-            if last in stories:
-                stories[last + added] = stories.pop(last)
-            if last in called:
-                called = {**called, last + added: called[last]}
+            if first in stories:
+                stories[first + added] = stories.pop(first)
+            if first in called:
+                called = {**called, first + added: called[first]}
         run = Run(self._link, number, planned.plan, planned.graph, sites, started)
+        run.added = range(first, first + added)
         run.alone = alone
         run.called = called
         run.costs = self._costs.latest

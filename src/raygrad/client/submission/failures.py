@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.autograd.nodes.anomaly import warn_of_origin
 from raygrad.errors import DroppedError, ExecutionError, WorkerLost
-from raygrad.proto.ir.program import Failure, Record
+from raygrad.proto.ir.program import INTERRUPTED, Failure, Record
 from raygrad.tracebacks import users_text
-from raygrad.workers.code.shipping import unpack_exception
+from raygrad.workers.code.shipping import message_of, unpack_exception
 
-from .node_names import node_name, segment_name
+from .node_names import added_name, node_name, segment_name
 from .rollback import roll_back
 from .submission import unsubmitted_dependencies
 
@@ -82,7 +82,7 @@ class Failures:
                 lost.worker,
             )
         self.fail(run, error, where)
-        if record is None or record.failure is None or record.failure.type != "KeyboardInterrupt":
+        if record is None or record.failure is None or record.failure.index != INTERRUPTED:
             self.unraised.append(error)  # the user who interrupted it knows
 
     def fail(self, run: int, error: BaseException, where: str = "") -> None:
@@ -92,6 +92,7 @@ class Failures:
             if submitted.depends & tainted:
                 tainted.add(submitted.run)
         dropped = sorted(tainted)
+        why = message_of(error)
         for submitted in self._table.history:
             if submitted.run in tainted:
                 submitted.error = error
@@ -99,7 +100,7 @@ class Failures:
                     self._table.active[submitted.run].failed = True
         for number in dropped:
             self.runs[number] = (
-                f"run {run} failed with {type(error).__name__}: {error}{f', raised by {where}' if where else ''}"
+                f"run {run} failed with {type(error).__name__}: {why}{f', raised by {where}' if where else ''}"
             )
 
         def depends(value: Any) -> bool:
@@ -132,13 +133,15 @@ class Failures:
         failure, known = cast(Failure, record.failure), self._table.active.get(run)
         if failure.index < 0 or known is None:
             return self._segment_name(run, record.segment)
+        if failure.index in known.added:
+            return added_name(known._graph, failure.index, known.added, known._sites, self._name_of)
         return node_name(known._graph.nodes[failure.index], known._sites[failure.index], self._name_of)
 
     def _rebuilt(self, run: int, record: Record, where: str) -> BaseException:
         """Return the user's exception as it was raised, with notes that say where (DR-09)."""
         failure = cast(Failure, record.failure)
         error = unpack_exception(failure.exception)
-        site = None
+        site, known = None, self._table.active.get(run)
         for submitted in self._table.history:
             if submitted.run == run and 0 <= failure.index < len(submitted.sites):
                 site = submitted.sites[failure.index]
@@ -149,6 +152,11 @@ class Failures:
                     warn_of_origin(submitted.stories[failure.index], error)
         if failure.index < 0:
             error.add_note(f"raygrad: raised on {record.worker} around the run of {where or f'run {run}'}")
+        elif known is not None and failure.index in known.added:
+            error.add_note(
+                f"raygrad: raised by {where}, on {record.worker}, inputs {', '.join(failure.shapes)}; the plan of run "
+                f"{run} added it to keep within a memory limit"
+            )
         else:
             error.add_note(
                 f"raygrad: raised by node {failure.index} '{failure.node}' of run {run} on {record.worker}, "

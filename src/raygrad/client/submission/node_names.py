@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from raygrad.errors import PlanError
-from raygrad.proto.ir.nodes import ROLE_SUM, Emit, GradSum, HookCall
+from raygrad.proto.ir.nodes import ROLE_SUM, CheckDigest, Digest, Emit, GradSum, HookCall, Load, Spill
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.graph import Graph
@@ -32,11 +32,48 @@ def node_name(node: Node, site: Site | None, name_of: Callable[[str], str]) -> s
         name = "an emit"
     elif isinstance(node, GradSum):
         name = "a sum of gradients"
+    elif isinstance(node, Digest):
+        name = "the digest of the outputs of a Function"
+    elif isinstance(node, CheckDigest):
+        name = f"the check of '{node.function}', which was run again"
     elif node.role == ROLE_SUM:
         name = f"the check {name} of a gradient"
     elif node.depth:
         name = f"the backward of {name}"
     return name if site is None else f"{name} ({site})"
+
+
+def added_name(
+    graph: Graph, index: int, added: range, sites: Sequence[Site | None], name_of: Callable[[str], str]
+) -> str:
+    """Return what to call a node that a plan has added: "the spill of what 'Solve' (train.py:12 in step) made". `added`
+    are all such nodes of the graph, and `sites` has the place of each node."""
+    nodes = graph.nodes
+    first = len(graph.externals)
+    makers = [maker for maker, node in enumerate(nodes) for _ in node.outputs]
+    source = index
+    while isinstance(nodes[source], Spill | Load):
+        value = nodes[source].inputs[0] - first
+        if value < 0:
+            source = -1
+            break
+        source = makers[value]
+    if source < 0:
+        name = "an input"
+    else:
+        alike = [one for one in range(len(nodes)) if one not in added and _repeats(nodes[source], nodes[one])]
+        places = {sites[one] for one in ([source] if source not in added else alike)}
+        made = node_name(nodes[source], places.pop() if len(places) == 1 else None, name_of)
+        name = made if source == index else f"what {made} made"
+    node = nodes[index]
+    if isinstance(node, Spill):
+        return f"the spill of {name}"
+    return f"the load from disk of {name}" if isinstance(node, Load) else f"the rematerialisation of {name}"
+
+
+def _repeats(node: Node, original: Node) -> bool:
+    """Tell whether a node may be one that runs another a second time."""
+    return type(node) is type(original) and (node.fn, node.outputs) == (original.fn, original.outputs)
 
 
 def segment_name(

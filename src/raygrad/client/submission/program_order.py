@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from raygrad.proto.ir.nodes import UNPLACED, ControlDependency
+from raygrad.proto.ir.nodes import UNPLACED, ControlDependency, code_in
 from raygrad.proto.ir.specs import ArraySpec
 
 from ..recording.record_log import RecordLog
@@ -39,12 +39,18 @@ def in_program_order(log: RecordLog, records: list[NodeRecord], ordered: Collect
     result: list[NodeRecord] = []
     last: NodeRecord | None = None
     for record in records:
-        if record.work.fn in ordered:
+        if _runs_any(record, ordered):
             if last is not None:
                 result += _after(log, record, last)
             last = record
         result.append(record)
     return result
+
+
+def _runs_any(record: NodeRecord, code: Collection[str]) -> bool:
+    """Tell whether a node runs one of these pieces of code: as its own, or as a handler that its settings name."""
+    work: Any = record.work
+    return work.fn in code or any([name in code for name in code_in(getattr(work, "settings", ()))])
 
 
 def _after(log: RecordLog, record: NodeRecord, last: NodeRecord) -> list[NodeRecord]:

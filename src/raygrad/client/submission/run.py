@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from raygrad.errors import SessionError
 from raygrad.scheduler.explain.actual_run import RunFacts, run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
@@ -24,6 +23,7 @@ from ..options import path_of, seconds
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.graph import Graph
+    from raygrad.proto.ir.nodes import Settings
     from raygrad.proto.ir.program import Record
     from raygrad.report.run_report import RunReport
     from raygrad.scheduler.model.costs import Costs
@@ -76,6 +76,8 @@ class Run:
         self.failed = False
         self.alone = False
         """No other run of the session was under way meanwhile."""
+        self.added = range(0)
+        """The nodes of the graph that the plan has added, to keep within a memory limit."""
         self.called: Mapping[int, CallCost] = MappingProxyType({})
         """By node of a user Function, what is known of the time of the call, with its arguments."""
         self._emits: list[tuple[int, int, str, Any]] = []
@@ -89,6 +91,11 @@ class Run:
         offset = self._link.clocks.setdefault(record.worker, ClockOffset())
         if record.timing.began:
             offset.saw(called)
+
+    def settings(self, index: int) -> Settings:
+        """Return the settings under which a node was recorded; () of a built-in op."""
+        node: Any = self._graph.nodes[index]
+        return getattr(node, "settings", ())
 
     def continue_with(self, plan: Plan, revision: PlanRevision) -> None:
         """Go on with a plan that continues that of the run: its rest was planned again."""
@@ -137,7 +144,7 @@ class Run:
         """
         limit = seconds("run.wait(timeout)", timeout, zero=True)
         if self._dropped:
-            raise SessionError(
+            raise self._link.log.closed_error(
                 f"run {self.number} had not ended when its session was closed without waiting (`close(discard=True)`, "
                 "or an error that left the `with` block): wait for it before, or run it again in an open session"
             )

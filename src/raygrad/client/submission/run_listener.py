@@ -65,7 +65,8 @@ class RunListener:
         record = called.record
         run = self._table.active.get(record.run)
         submitted = self._table.submitted(record.run)
-        self._warnings.take(record)
+        if record.warned:
+            self._warnings.take(record, None if run is None else run.settings)
         if run is not None:
             run.take(called)
             if not finished:

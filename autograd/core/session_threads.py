@@ -1,0 +1,53 @@
+"""Threads beside a session: the sessions that are open in this process, and the warning for a thread that computes
+outside of them though it was started meanwhile (DR-16).
+
+A session belongs to the threads that have entered it. Another one records only what reads the session's tensors.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+import weakref
+from typing import Final
+
+SEGMENTS: Final[list[None]] = []
+"""One entry per segment that a worker runs in this process, on any thread."""
+
+
+class OpenSession:
+    """A session that a thread has entered.
+
+    Attributes:
+        thread: the name of that thread.
+        told: whether the user was warned of a thread that computes outside of it.
+    """
+
+    __slots__ = ("__weakref__", "thread", "told")
+
+    def __init__(self, thread: str) -> None:
+        self.thread = thread
+        self.told = False
+
+
+OPEN_SESSIONS: Final[weakref.WeakSet[OpenSession]] = weakref.WeakSet()
+"""Those that have been entered and not closed. One that is dropped without being closed holds nobody up."""
+
+
+def warn_of_thread(session: OpenSession, thread: str) -> None:
+    """Warn, once per session, that a thread which was started while it was open computes outside of it. Threads that
+    user code starts on a worker do so rightly: those that begin while a segment runs here are taken to be such."""
+    if session.told or SEGMENTS or session not in OPEN_SESSIONS:
+        return
+    session.told = True
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("raygrad."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"the thread {thread!r} computes at once, outside of the session that is open in the thread "
+        f"{session.thread!r}: a session belongs to the threads that enter it, and what they start does not inherit it. "
+        "To have this thread record as well, enter the same session in it (`with session:`), which does not close it "
+        "at the end; the values are the same either way",
+        UserWarning,
+        stacklevel=level,
+    )

@@ -1,0 +1,156 @@
+"""Compiled functions read what their Python code reads uncompiled: compared at each call, or recorded at each call."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+
+from .outside_reads import ANEW, GUARDED, MODULE, Read
+
+MODES = [{"workers": 1}, {"workers": 2, "strict": True}]
+
+
+def name_of(make: Callable[[], Read]) -> str:
+    return make.__name__
+
+
+@pytest.fixture(autouse=True)
+def _tidy() -> Iterator[None]:
+    yield
+    for name in (MODULE, MODULE + ".inner"):
+        sys.modules.pop(name, None)
+    for owner, name in ((builtins, "RAYGRAD_TEST_RATE"), (np, "raygrad_test_rate")):
+        if hasattr(owner, name):
+            delattr(owner, name)
+    os.environ.pop("RAYGRAD_TEST_RATE", None)
+
+
+def check_guarded(session: Any, read: Read) -> None:
+    """Assert that a function with this read gives what the program has set at each call, and is replayed meanwhile."""
+    replays: list[int] = []
+    get = read.read
+
+    def run(x: Any) -> Any:
+        return x * get()
+
+    step = session.compile(run)
+    x = rg.tensor([1.0, -2.0])
+    for value in (None, None, None, 2.0, None, None, 3.0):
+        if value is not None:
+            read.change(value)
+        expected = read.read()
+        found = step(x).tolist()
+        assert found == [expected, -2.0 * expected], (value, expected, found, step.reason)
+        replays.append(step.replayed)
+    assert replays[2] > 0, step.reason
+    assert replays[5] > replays[3], step.reason
+
+
+def check_anew(session: Any, read: Read) -> None:
+    """Assert that a function with this read is recorded at each call, with what it reads then."""
+    seen: list[float] = []
+    get = read.read
+
+    def run(x: Any) -> Any:
+        number = get()
+        rg.emit("read", number)
+        return x * number
+
+    session.on("read", seen.append)
+    step = session.compile(run)
+    x = rg.tensor([1.0])
+    for number in range(4):
+        read.change(2.0)
+        found = step(x).tolist()
+        assert step.recorded == number + 1
+        assert found == (x * seen[-1]).tolist()
+    assert step.replayed == 0
+    assert "cannot be compared" in step.reason
+
+
+@pytest.mark.parametrize("options", MODES, ids=["one", "strict"])
+@pytest.mark.parametrize("make", GUARDED, ids=name_of)
+def test_read_that_is_compared_is_that_of_the_call(make: Callable[[], Read], options: Any) -> None:
+    with rg.Session(**options) as session:
+        check_guarded(session, make())
+
+
+@pytest.mark.parametrize("make", ANEW, ids=name_of)
+def test_read_that_cannot_be_compared_records_at_each_call(make: Callable[[], Read]) -> None:
+    read = make()
+    with rg.Session() as session:
+        seen: list[float] = []
+        get = read.read
+
+        def run(x: Any) -> Any:
+            number = get()
+            rg.emit("read", number)
+            return x * number
+
+        session.on("read", seen.append)
+        step = session.compile(run)
+        x = rg.tensor([1.0])
+        for number in range(4):
+            read.change(2.0)
+            found = step(x).tolist()
+            assert step.recorded == number + 1
+            assert found == rg.tensor([1.0]).mul(seen[-1]).tolist()
+        assert step.replayed == 0
+        assert "cannot be compared" in step.reason
+
+
+def test_clock_that_a_function_reads_on_its_worker_is_read_in_each_replay() -> None:
+    seen: list[float] = []
+
+    class Timed(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            rg.emit("at", float(time.perf_counter_ns()))
+            return x * 2.0
+
+    with rg.Session() as session:
+        session.on("at", seen.append)
+        step = session.compile(lambda x: Timed.apply(x) * 1.0)
+        for _ in range(5):
+            assert step(rg.tensor([1.0])).tolist() == [2.0]
+        assert step.replayed >= 2
+    assert len(set(seen)) == 5
+
+
+def test_state_that_hooks_of_an_argument_read_is_that_of_the_call() -> None:
+    scale = 1.0
+
+    def hook(grad: Any) -> Any:
+        return grad * scale
+
+    with rg.Session() as session:
+
+        def run(x: Any) -> Any:
+            (x * 1.0).sum().backward()
+            return x.grad
+
+        step = session.compile(run)
+        for scale in (1.0, 1.0, 1.0, 2.0, 2.0, 3.0):
+            x = rg.tensor([1.0], requires_grad=True)
+            x.register_hook(hook)
+            assert step(x).tolist() == [scale]
+        assert step.replayed >= 1
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(180)
+def test_reads_that_are_compared_are_those_of_the_call_on_ray(ray_started: Any) -> None:
+    with rg.Session("ray", workers=1) as session:
+        for make in GUARDED:
+            check_guarded(session, make())
+        for make in ANEW:
+            check_anew(session, make())
