@@ -234,7 +234,9 @@ def main(words: list[str]) -> None:
     action, options = parse(words)
     if action == "start":
         print(start(options))
-        print(f"a driver needs RAY_AUTH_MODE={environment()['RAY_AUTH_MODE']} in its environment", file=sys.stderr)
+        if environment()["RAY_AUTH_MODE"] == "token":
+            said = "sessions of this user on this machine find its token; others need it, and RAY_AUTH_MODE=token"
+            print(said, file=sys.stderr)
     else:
         print(f"stopped {stop(options)} nodes")
 

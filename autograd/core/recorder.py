@@ -255,6 +255,10 @@ class Recorder(ABC):
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         """Wait for a value and return it, None if it is undefined. A sync point."""
 
+    def peek(self, value: Pending) -> np.ndarray[Any, Any] | None:
+        """Return a value that is here already, without waiting; None if it is not, or is undefined."""
+        return None
+
     def may_wait(self) -> bool:
         """Tell whether a value may be waited for here."""
         return True

@@ -204,10 +204,15 @@ class Conversions:
         return id(self)
 
     def __repr__(self) -> str:
-        if type(self._data) is Pending or type(self._data) is Batched:
-            kind = "pending" if type(self._data) is Pending else "batched"
-            return self._text(f"{kind}, shape={self.shape}, dtype={self.dtype}")
-        return self._text(self._values(self.read()))
+        data = self._data
+        if type(data) is Pending:
+            here = data.record.recorder.peek(data)
+            body = f"pending, shape={self.shape}, dtype={self.dtype}" if here is None else self._values(here)
+        elif type(data) is Batched:
+            body = f"batched, shape={self.shape}, dtype={self.dtype}"
+        else:
+            body = self._values(self.read())
+        return self._text(body)
 
     def _values(self, array: Any) -> str:
         """Return the text of an array's elements."""

@@ -113,6 +113,13 @@ def test_texts_travel_as_arguments_in_contexts_emits_and_results(session: Any, t
     assert seen == [text, text]
 
 
+def test_a_name_of_an_emit_that_is_too_long_is_refused_eagerly_too(session: Any) -> None:
+    with pytest.raises(ValueError, match=r"a name of up to 4,096 characters, got one of 5,000"):
+        rg.emit("x" * 5000, 1)
+    with session, pytest.raises(ValueError, match="send a text as the value"):
+        rg.emit("x" * 5000, 1)
+
+
 def test_names_of_emits_and_of_functions_may_hold_surrogates(session: Any) -> None:
     class Named(rg.autograd.Function):
         @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any
 
@@ -19,9 +20,18 @@ NAN = float("nan")
 SESSIONS: list[tuple[str, list[Any], type[Exception]]] = [
     ("address", [None, 7, b"local"], TypeError),
     ("address", ["", "ray:", "ray:host", "ray:host:", "ray::6379", "ray:host:abc", "ray:host:0", "Local"], ValueError),
-    ("address", ["ray:host:99999", "ws://host:1"], ValueError),
+    ("address", ["ray:host:99999", "ws://host:1", "ray://host:10001", "ray://host", "ray:ho st:1", " ray"], ValueError),
+    ("address", ["ray: host:1", "ray:::1:6379", "ray:host:\u0663", "auto", "ray:auto", "host:6379"], ValueError),
     ("workers", ["a", 1.5, True, [2]], TypeError),
     ("workers", [-1, 0, HUGE], ValueError),
+    (
+        "memory",
+        [b"1MB", "9" * 5000, object(), {"worker 7": 1}, {0.5: 1}, {None: 1}, {0: [1]}, "1MB per GPU"],
+        ValueError,
+    ),
+    ("gpu_memory", [-5, "1GB per worker", b"1", {7: 1}, [1]], ValueError),
+    ("gpus", ["a", 1.5, True], TypeError),
+    ("gpus", [-1, 3, HUGE], ValueError),
     ("memory", ["a", 1.5, True, NAN, -5, 0, [], [1], [1, 0], [1, "a"], {7: 1}], ValueError),
     ("strict", ["yes", None, 2], TypeError),
     ("sync", ["no", None, 0.0], TypeError),
@@ -70,6 +80,73 @@ def test_an_option_that_is_none_is_refused_naming_it_and_what_was_given(
 def test_options_for_ray_are_checked_before_ray_is_looked_for(options: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=next(iter(options))):
         rg.Session("ray", **options)
+
+
+NONE_FOR_RAY: list[Any] = [
+    {"memory": -1},
+    {"memory": "2XB"},
+    {"memory": 1.5},
+    {"memory": []},
+    {"memory": ["1MB"] * 3, "workers": 2},
+    {"memory": {5: "1MB"}, "workers": 2},
+    {"memory": {"worker x": "1MB"}},
+    {"memory": {-1: "1MB"}},
+    {"memory": {0: "much"}},
+    {"gpu_memory": "1GB"},
+    {"gpu_memory": "1GB", "gpus": 0},
+    {"gpu_memory": "much", "gpus": 1},
+    {"gpus": HUGE},
+    {"worker_options": {"num_cpu": 1}},
+    {"worker_options": {"num_gpus": 1.5}},
+    {"worker_options": {"resources": {"CPU": 1}}},
+    {"worker_options": {"label_selector": 5}},
+    {"worker_options": {"scheduling_strategy": "SPRAED"}},
+    {"worker_options": {"name": "mine"}},
+    {"worker_options": {"lifetime": "detached"}},
+    {"worker_options": {"runtime_env": {"env_vars": {"A": 1}}}},
+    {"runtime_env": {"env_vars": {"A": 1}}},
+    {"runtime_env": {"working_dir": "/no/such/folder"}},
+    {"placement_group": "mine"},
+    {"object_store_memory": 10**6},
+    {"object_store_memory": "1GB"},
+    {"blas_threads": 0},
+    {"saved": "nowhere"},
+    {"strict": True},
+]
+
+
+@pytest.mark.parametrize("options", NONE_FOR_RAY)
+def test_whatever_is_wrong_is_told_before_a_ray_is_started_or_joined(
+    monkeypatch: pytest.MonkeyPatch, options: Any
+) -> None:
+    pytest.importorskip("ray")
+    executor: Any = importlib.import_module("raygrad.workers.executors.ray.executor")
+
+    def connect(*_: Any) -> None:
+        raise AssertionError("Ray is about to be used")
+
+    monkeypatch.setattr(executor, "connect", connect)
+    with pytest.raises((TypeError, ValueError), match=next(iter(options))):
+        rg.Session("ray", **options)
+
+
+def test_an_object_store_is_for_a_ray_that_is_started_here() -> None:
+    with pytest.raises(ValueError, match=r"object_store_memory=.*'ray:127\.0\.0\.1:1' is running"):
+        rg.Session("ray:127.0.0.1:1", object_store_memory=10**9)
+
+
+def test_the_address_of_ray_client_is_told_from_that_of_a_ray() -> None:
+    with pytest.raises(ValueError, match=r"Ray Client, which is not used.*'ray:HOST:PORT'"):
+        rg.Session("ray://host:10001")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [("timeout", "a", TypeError), ("timeout", 0, ValueError), ("timeout", NAN, ValueError), ("sync", 1, TypeError)],
+)
+def test_what_can_be_set_later_is_checked_too(name: str, value: Any, kind: type[Exception]) -> None:
+    with rg.Session() as session, pytest.raises(kind, match=rf"session\.{name} takes"):
+        setattr(session, name, value)
 
 
 @pytest.mark.parametrize(

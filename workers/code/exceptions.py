@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -71,11 +71,7 @@ def _release_frames(error: BaseException) -> None:
 def _pack_one(error: BaseException) -> bytes | None:
     """Return one exception with all of its attributes and arguments, or with those that can be pickled; None if it
     cannot be rebuilt."""
-    state: dict[str, Any] = dict(object.__getattribute__(error, "__dict__"))
-    args = _ARGS(error)
-    fitting = {name: one for name, one in state.items() if _fits(one)}
-    described = tuple([one if _fits(one) else _Described(one) for one in args])
-    for attempt in ((_signature(error, args), args, state), (args, args, fitting), (described, described, fitting)):
+    for attempt in _attempts(error):
         try:
             data = pickle_value((type(error), *attempt))
             _rebuilt(data)
@@ -83,6 +79,19 @@ def _pack_one(error: BaseException) -> bytes | None:
             continue
         return data
     return None
+
+
+def _attempts(error: BaseException) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]]:
+    """Yield constructor arguments, `args` and attributes with which an exception may be rebuilt, the best first."""
+    state: dict[str, Any] = dict(object.__getattribute__(error, "__dict__"))
+    args = _ARGS(error)
+    signature = _signature(error, args)
+    yield signature, args, state
+    state = {name: one for name, one in state.items() if _fits(one)}
+    yield signature, args, state
+    yield args, args, state
+    args = tuple([one if _fits(one) else _Described(one) for one in args])
+    yield args, args, state
 
 
 def _signature(error: BaseException, args: tuple[Any, ...]) -> tuple[Any, ...]:

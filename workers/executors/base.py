@@ -234,6 +234,14 @@ class Executor(ABC):
             ExecutionError: there is no such object.
         """
 
+    def peek(self, worker: int, run: int, value: int) -> Any:
+        """Return a pinned value that is an array in the memory of this process, without waiting; else None."""
+        return None
+
+    def peek_object(self, name: ObjectId, position: int) -> Any:
+        """Return likewise a value of an object."""
+        return None
+
     @abstractmethod
     def drop(self, name: ObjectId) -> None:
         """Release an object; an unknown one is no error. Does not block."""

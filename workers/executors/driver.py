@@ -271,6 +271,23 @@ class Driver:
         values = self.executor.read(name, None if deadline is None else max(deadline - self._clock(), 0.0))
         return POISON if values is POISON else values[what]
 
+    def peek(self, run: int, value: int) -> Any:
+        """Return a kept value that is here already, without waiting for anything; else None."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            known = self._runs.get(run)
+            if known is None or value not in known.places:
+                return None
+            place = known.places[value]
+            if value in known.results or place.segment not in known.done:
+                return known.results.get(value)
+            if isinstance(place, InStore):
+                return self.executor.peek_object(ObjectId(run, place.segment, place.export), place.position)
+            return self.executor.peek(place.worker, run, value)
+        finally:
+            self._lock.release()
+
     def stays_on_worker(self, run: int, value: int, deadline: float | None = None) -> bool:
         """Wait until a kept value exists; tell whether it stays on its worker until it is read. False for values that
         are inlined in records, None among them, and for values that do not exist: `read` returns these, or why.

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from raygrad.autograd.devices.backends.device_memory import evicting_with
 from raygrad.errors import ExecutionError, NotShippable, WaitTimeout
 from raygrad.proto.ir.program import Pinned, Program, Record
@@ -463,6 +465,19 @@ class InProcessExecutor(Executor):
             return values
         with evicting_with(self._give_way):  # a copy for the client, beside the value on the same device
             return unpack_all(values)
+
+    def peek(self, worker: int, run: int, value: int) -> Any:
+        return None if self._strict else self._workers[worker].host.peek(run, value)
+
+    def peek_object(self, name: ObjectId, position: int) -> Any:
+        if self._strict or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            values: Any = self._objects[name] if name in self._objects else POISON
+            value: Any = None if values is POISON else values[position]
+            return value if type(value) is np.ndarray else None
+        finally:
+            self._lock.release()
 
     def _give_way(self, device: str, what: str) -> bool:
         """Have idle workers evict values from a device; return whether one evicted any."""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Recorder
 
 Sink = Callable[[str, Any], None]
+
+LONGEST_NAME: Final = 4096
+"""Characters of a name. Names are in the header of a record, whose length is capped; values lie beside it."""
 
 
 class _Local(threading.local):
@@ -29,10 +32,16 @@ def emit(name: str, value: Any) -> None:
 
     Raises:
         TypeError: the name is no string.
+        ValueError: the name is too long for one.
         NotShippable: it cannot be pickled.
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"rg.emit(name, value) takes a name, a string, got {name!r}")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(
+            f"rg.emit(name, value) takes a name of up to {LONGEST_NAME:,} characters, got one of {len(name):,}: send a "
+            "text as the value"
+        )
     if state.here.replaying:
         return
     if _local.sink is not None:

@@ -21,8 +21,8 @@ inputs of a recipe), since all of these are moved together:
     any         released    its last name and slot are gone; its part of the file with it   `release`
 
 A write ends before the placeholder is put in the value's place, so no read finds a value that is half on disk; one that
-fails leaves the value in memory. All methods are the worker's own thread's, except `release` and `is_array`, which any
-may call.
+fails leaves the value in memory. All methods are the worker's own thread's, except `release`, `is_array` and `peek`,
+which any may call.
 """
 
 from __future__ import annotations
@@ -97,6 +97,11 @@ class ValueStore:
     def is_array(self, name: Name) -> bool:
         """Tell whether an array of the host is held under a name, in memory. Any thread may call this."""
         return type(self._named.get(name)) is np.ndarray
+
+    def peek(self, name: Name) -> Any:
+        """Return an array of the host that is held under a name, in memory; else None. Any thread may call this."""
+        value = self._named.get(name)
+        return value if type(value) is np.ndarray else None
 
     def release(self, names: Iterable[Name]) -> None:
         """Hold values under these names no longer. Any thread may call this."""

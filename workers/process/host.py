@@ -135,6 +135,10 @@ class WorkerHost:
         """Tell whether a pinned value is an array in this process's memory, which any thread may read."""
         return self.values.is_array((run, value))
 
+    def peek(self, run: int, value: int) -> Any:
+        """Return a pinned value that is an array in this process's memory, else None. Any thread may call this."""
+        return self.values.peek((run, value))
+
     def brought(self, exports: list[Any]) -> list[Any]:
         """Return what a run exports, with what is not in memory."""
         return [self.values.restore_all(values) for values in exports]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -27,10 +28,26 @@ MOST_THREADS: Final = 4_096
 LOCAL_OFFERS: Final = ("memory", "num_cpus", "num_gpus", "resources")
 """What `worker_options` may say in this process."""
 
+LEAST_OBJECT_STORE: Final = 75 * 1024 * 1024
+"""Bytes: with less, Ray does not start."""
+
 RAY_OPTIONS: Final = ("object_store_memory", "placement_group", "runtime_env", "worker_options")
 """Options of a session on Ray."""
 
-OURS: Final = frozenset(("allow_out_of_order_execution", "max_concurrency", "max_restarts", "max_task_retries"))
+OURS: Final = frozenset(
+    (
+        "allow_out_of_order_execution",
+        "concurrency_groups",
+        "get_if_exists",
+        "lifetime",
+        "max_concurrency",
+        "max_pending_calls",
+        "max_restarts",
+        "max_task_retries",
+        "name",
+        "namespace",
+    )
+)
 """Options of Ray's actors that are no user's: a session goes by what they are."""
 
 _TRUTH: Any = np.bool_
@@ -90,12 +107,24 @@ def checked_address(value: Any) -> str:
     if value in ("local", "ray"):
         return value
     kind, _, rest = value.partition(":")
-    host, _, port = rest.rpartition(":")
     if kind != "ray":
-        raise ValueError(f"unknown address '{value}'; expected {known}")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise ValueError(f"'{value}' does not say where a Ray runs; expected {known}, such as 'ray:10.0.0.5:6379'")
+        raise ValueError(f"unknown address {value!r}; expected {known}")
+    if rest.startswith("//"):
+        raise ValueError(
+            f"{value!r} is an address of Ray Client, which is not used: it is too slow. Give host and port of the "
+            "head node of the Ray itself, as `ray start --head` prints them: 'ray:HOST:PORT', such as "
+            "'ray:10.0.0.5:6379'"
+        )
+    if not _ADDRESS.fullmatch(rest) or not 0 < int(rest.rpartition(":")[2]) < 65_536:
+        raise ValueError(
+            f"{value!r} does not say where a Ray runs; expected {known}, such as 'ray:10.0.0.5:6379' or "
+            "'ray:[::1]:6379'"
+        )
     return value
+
+
+_ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%A-Za-z0-9]+\]):[0-9]{1,5}")
+"""HOST:PORT: a name or an IPv4 address, or an IPv6 address in brackets."""
 
 
 def path_of(where: str, value: Any) -> str:
@@ -167,7 +196,7 @@ def options_of(place: str, options: Mapping[str, Any]) -> None:
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"Session({name}=...) takes a dict that holds for each worker, got {shown(given)}")
     if options.get("object_store_memory") is not None:
-        whole("Session(object_store_memory=...)", options["object_store_memory"], 1)
+        whole("Session(object_store_memory=...)", options["object_store_memory"], LEAST_OBJECT_STORE)
     offers = cast("Mapping[Any, Any]", options.get("worker_options") or {})
     strange = [name for name in offers if not isinstance(name, str) or (place == "local" and name not in LOCAL_OFFERS)]
     if strange:
@@ -177,8 +206,8 @@ def options_of(place: str, options: Mapping[str, Any]) -> None:
         )
     if place == "ray" and (ours := sorted(OURS.intersection(offers))):
         raise ValueError(
-            f"Session(worker_options=...): '{ours[0]}' is set by the session, which sees to lost workers and to the "
-            "order of calls itself; leave it out"
+            f"Session(worker_options=...): '{ours[0]}' is set by the session, which names its workers, ends with them, "
+            "and sees to lost ones and to the order of calls itself; leave it out"
         )
     own = {name: offers[name] for name in LOCAL_OFFERS[:3] if offers.get(name) is not None}
     amounts("Session(worker_options=...)", own)

@@ -91,3 +91,65 @@ def test_what_was_read_of_a_gpu_does_not_come_again_when_its_session_ends() -> N
         assert device.transfers.to_host == 2, "x and z are held, too"
         assert y.read() is there
         assert z.cpu().tolist() == [3.0, 3.0, 3.0]
+
+
+class Doubled(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2.0
+
+
+def test_the_repr_of_a_value_that_is_here_shows_it_and_waits_for_none(session: Any) -> None:
+    with session:
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        y = Doubled.apply(x)
+        assert repr(y) == "tensor([2., 4.], grad_fn=<DoubledBackward>)"  # its first run was waited for
+        loss = y.sum()
+        assert repr(loss) == "tensor(pending, shape=(), dtype=float32, grad_fn=<SumBackward0>)"
+        loss.backward()
+        session.last_run.wait()
+        assert repr(loss) == "tensor(6., grad_fn=<SumBackward0>)"
+        assert repr(loss.detach()) == "tensor(6.)"
+        assert repr(x.grad) == "tensor([2., 2.])"
+        with session.deferred():
+            later = x.grad * 3.0
+            before = session.last_run
+            assert repr(later).startswith("tensor(pending, shape=(2,)")
+            assert session.last_run is before
+        optimizer = rg.optim.SGD([x], lr=0.5)
+        optimizer.step()
+        session.last_run.wait()
+        assert repr(x) == "tensor([0., 1.], requires_grad=True)"
+    assert repr(x) == "tensor([0., 1.], requires_grad=True)"
+    assert repr(later) == "tensor([6., 6.])"
+
+
+def test_the_repr_of_a_large_value_shows_it_once_it_is_in_this_process() -> None:
+    for options in ({}, {"workers": 2}, {"strict": True}, {"saved": "worker"}):
+        with rg.Session(**options) as session:
+            x: Any = rg.ones(100_000, requires_grad=True)
+            large = (x * 2.0).exp()
+            large.sum().backward()
+            session.last_run.wait()
+            here = repr(large).startswith("tensor([7.3891, 7.3891")
+            assert here or "strict" in options
+            large.tolist()
+            assert repr(large).startswith("tensor([7.3891, 7.3891")
+
+
+def test_what_is_compiled_shows_no_value_of_its_first_call(session: Any) -> None:
+    shown: list[str] = []
+
+    def step(x: Any) -> Any:
+        y = x * 2.0
+        shown.append(repr(y))
+        return y
+
+    with session:
+        compiled = session.compile(step)
+        assert [compiled(rg.tensor([value])).tolist() for value in (1.0, 2.0)] == [[2.0], [4.0]]
+    assert all("pending" in text for text in shown)

@@ -112,6 +112,12 @@ def test_what_cannot_be_rebuilt_is_itself_in_the_same_process_without_its_frames
     assert error.__traceback__ is None
 
 
+def test_an_attribute_that_cannot_travel_takes_no_file_name_along():
+    error = FileNotFoundError(2, "none", "name")
+    error.lock = threading.Lock()  # type: ignore[attr-defined]
+    assert str(there_and_back(error)) == str(error)
+
+
 def test_an_argument_that_cannot_travel_prints_as_it_did():
     error = ValueError("x", threading.Lock())
     back = there_and_back(error)

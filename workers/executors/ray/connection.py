@@ -22,6 +22,8 @@ from raygrad.errors import BackendUnavailable, ExecutionError, SessionError
 
 from ...process.single_thread_executor import SingleThreadExecutor
 
+from .authentication import authenticate
+
 CONNECT_DEADLINE: Final = 5.0
 """Seconds for a Ray at a given address to accept a connection; Ray itself would try for a minute."""
 
@@ -154,9 +156,11 @@ def _join_or_start(ray: Any, wanted: str, cpus: int, object_store_memory: int | 
     """Connect to the Ray at an address, or to the running one, or start one."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's coming default, without its warning
     options: dict[str, Any] = {"logging_level": logging.ERROR, "namespace": _namespace()}
-    wanted = wanted or _running_ray()
+    found = "" if wanted else _running_ray()
+    wanted = wanted or found
     if wanted:
         _check_reachable(wanted)
+        authenticate(wanted, found=bool(found) and os.environ.get("RAY_ADDRESS", "") in ("", "auto"))
         options |= {"address": wanted}
     else:
         options |= {

@@ -42,6 +42,7 @@ from ..base import (
     offered_resources,
     value_object,
 )
+from .actor_options import check_actor_options
 from .actor_processes import as_execution_error, error_line, start_workers, wait_until_gone
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
 from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, ray_module, store_statistics
@@ -123,7 +124,9 @@ class RayExecutor(Executor):
         worker_options: Mapping[str, Any] | None = None,
         placement_group: Any = None,
     ) -> None:
-        options = {"num_cpus": 1, **(worker_options or {})}
+        chosen = {name: value for name, value in (worker_options or {}).items() if value is not None}
+        options = {"num_cpus": 1, **chosen}
+        check_actor_options(options, runtime_env, placement_group)
         here = len(os.sched_getaffinity(0))
         per_machine = max(workers or here, gpus or 0)
         needed = -(-per_machine * options["num_cpus"] // 1)

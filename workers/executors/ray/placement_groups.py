@@ -14,6 +14,19 @@ ROUNDING: Final = 1e-4
 """Ray counts fractions of a resource to four places."""
 
 
+def check_type(group: Any) -> None:
+    """Check that something is a placement group.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(group, importlib.import_module("ray.util.placement_group").PlacementGroup):
+        raise TypeError(
+            "Session(placement_group=...) takes a placement group of Ray's (ray.util.placement_group), got "
+            f"{group!r} ({type(group).__name__})"
+        )
+
+
 def check_placement(group: Any, options: Sequence[Mapping[str, Any]]) -> None:
     """Check that a placement group has a bundle for each worker, with the resources that it requests.
 
@@ -21,12 +34,8 @@ def check_placement(group: Any, options: Sequence[Mapping[str, Any]]) -> None:
         TypeError: it is none.
         ValueError: it was removed, or it has too few bundles, or one of them has less than its worker asks for.
     """
+    check_type(group)
     known = importlib.import_module("ray.util.placement_group")
-    if not isinstance(group, known.PlacementGroup):
-        raise TypeError(
-            "Session(placement_group=...) takes a placement group of Ray's (ray.util.placement_group), got "
-            f"{group!r} ({type(group).__name__})"
-        )
     if known.placement_group_table(group).get("state") == "REMOVED":
         raise ValueError("Session(placement_group=...): the group was removed; make another")
     bundles: list[Mapping[str, float]] = group.bundle_specs

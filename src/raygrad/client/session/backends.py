@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from raygrad.autograd.devices import Device
@@ -13,7 +14,36 @@ from raygrad.scheduler.model.plan import Cluster
 from raygrad.workers.executors.base import Executor
 from raygrad.workers.executors.inprocess import InProcessExecutor
 
-from ..options import options_of, whole
+from ..options import MOST_WORKERS, options_of, whole
+
+
+def check_options(
+    address: str, *, workers: int | None, gpus: int | None, strict: bool, options: Mapping[str, Any]
+) -> None:
+    """Check what a session was given for its executor, as far as that needs no Ray.
+
+    Raises:
+        ValueError: options that the backend does not take.
+        TypeError: options that are not of the type that it takes.
+    """
+    if gpus is not None:
+        whole("Session(gpus=...)", gpus, 0, MOST_WORKERS)
+        if gpus and workers is not None and gpus > workers:
+            raise ValueError(f"gpus={gpus} need as many workers, one each; workers={workers}")
+    if address != "local" and strict:
+        raise ValueError("strict=True is for local sessions; on Ray everything crosses processes anyway")
+    if address not in ("local", "ray") and options.get("object_store_memory") is not None:
+        raise ValueError(
+            f"Session(object_store_memory=...) is for a Ray that the session starts; the one at {address!r} is "
+            "running: start it with the object store that you need (`ray start --object-store-memory=...`)"
+        )
+    options_of("local" if address == "local" else "ray", options)
+
+
+def asks_for_gpus(gpus: int | None, options: Mapping[str, Any]) -> bool:
+    """Tell whether any worker on Ray asks for a GPU."""
+    offers: Mapping[str, Any] = options.get("worker_options") or {}
+    return bool(offers.get("num_gpus") if gpus is None else gpus)
 
 
 def open_executor(
@@ -25,19 +55,14 @@ def open_executor(
     blas_threads: int,
     options: dict[str, Any],
 ) -> Executor:
-    """Return the executor that an address names; all arguments but `options` are checked before.
+    """Return the executor that an address names; all arguments are checked first, those of the session's own before.
 
     Raises:
-        ValueError: options that the backend does not take.
-        TypeError: options that are not of the type that it takes.
+        TypeError, ValueError: see `check_options`, or Ray does not take them.
         BackendUnavailable: the backend's extra is not installed.
     """
-    if gpus is not None:
-        whole("gpus", gpus, 0)
-        if gpus and workers is not None and gpus > workers:
-            raise ValueError(f"gpus={gpus} need as many workers, one each; workers={workers}")
+    check_options(address, workers=workers, gpus=gpus, strict=strict, options=options)
     if address == "local":
-        options_of("local", options)
         offers = options.get("worker_options")
         count = workers or max(len(os.sched_getaffinity(0)), gpus or 0)
         return InProcessExecutor(
@@ -48,9 +73,6 @@ def open_executor(
             worker_options=offers,
             user_threads=workers is not None,
         )
-    if strict:
-        raise ValueError("strict=True is for local sessions; on Ray everything crosses processes anyway")
-    options_of("ray", options)
     from raygrad.workers.executors.ray.executor import RayExecutor
 
     return RayExecutor(address, workers, gpus=gpus, blas_threads=blas_threads, **options)

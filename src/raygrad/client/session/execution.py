@@ -38,6 +38,7 @@ class SessionExecution:
         self.send = submitter.send
         self.hold = held.hold
         self.read = fetcher.read
+        self.peek = fetcher.peek
         self.is_defined = fetcher.is_defined
         self.wait_for = fetcher.wait_for
         self.wait_for_facts = fetcher.wait_for_facts

@@ -74,6 +74,14 @@ class Fetcher:
             raise self._failures.dropped(record)
         return value
 
+    def peek(self, record: NodeRecord, index: int) -> Any:
+        """Return output `index` of a record if it is here, without waiting; else None, and of an undefined gradient."""
+        if record.values is not None and index in record.values:
+            return record.values[index]
+        if record.run < 0 or record.failed or record.run in self._failures.runs or self._log.closed:
+            return None
+        return self._driver.peek(record.run, record.base + index)
+
     def is_defined(self, record: NodeRecord, index: int) -> bool:
         """Tell whether output `index` of a record is a defined gradient, waiting for it. An array stays where it
         is. Raises what `read` does."""

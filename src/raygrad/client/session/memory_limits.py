@@ -17,6 +17,9 @@ from raygrad.scheduler.model.plan import Cluster
 Amount: TypeAlias = int | np.integer[Any] | str | None
 Memory: TypeAlias = Amount | Sequence[Amount] | Mapping[int | str, Amount]
 
+MOST_DIGITS: Final = 30
+"""Of an amount in a text: more is a slip, and Python refuses to read very many."""
+
 UNITS: Final = {
     "": 1,
     "B": 1,
@@ -48,6 +51,40 @@ def limited_to(cluster: Cluster, memory: Memory, gpu_memory: Memory) -> Cluster:
     return cluster.limited(limits_of(memory, names), limits)
 
 
+def check_limits(memory: Memory, gpu_memory: Memory, workers: int | None, *, gpus: bool) -> None:
+    """Check limits before there are workers, None for as many as there will be; `gpus` says whether any of them may
+    serve a GPU.
+
+    Raises:
+        ValueError: no workers could have these limits, see `limited_to`.
+    """
+    for option, limits in (("memory", memory), ("gpu_memory", gpu_memory)):
+        if workers is not None:
+            limits_of(limits, [f"worker {number}" for number in range(workers)], option)
+        elif isinstance(limits, Mapping):
+            for worker, amount in limits.items():
+                if not (_is_whole(worker) and worker >= 0) and not _WORKER.fullmatch(str(worker)):
+                    raise ValueError(
+                        f"{option} names the worker {worker!r}: workers are numbered from 0, and named 'worker 0', ..."
+                    )
+                _bytes(amount, limits, option)
+        elif isinstance(limits, Sequence) and not isinstance(limits, str | bytes | bytearray):
+            if not limits:
+                raise _wrong(limits, option)
+            for amount in limits:
+                _bytes(amount, limits, option)
+        else:
+            _bytes(limits, limits, option)
+    if gpu_memory is not None and not gpus:
+        raise ValueError(
+            f"gpu_memory={_shown(gpu_memory)} limits what is on GPUs, and no worker of this session serves one: ask "
+            "for workers that do, Session(gpus=...), and use memory=... for what is on the host"
+        )
+
+
+_WORKER: Final = re.compile(r"worker \d+")
+
+
 def limits_of(memory: Memory, names: Sequence[str], option: str = "memory") -> list[int | None]:
     """Return the bytes that each worker may use, by index; `names` are theirs, `option` is what it was given as.
 
@@ -66,7 +103,7 @@ def limits_of(memory: Memory, names: Sequence[str], option: str = "memory") -> l
                 )
             limits[int(index)] = _bytes(amount, memory, option)
         return limits
-    if isinstance(memory, Sequence):
+    if isinstance(memory, Sequence) and not isinstance(memory, bytes | bytearray):
         some = list(memory)
         if len(some) != len(names):
             raise ValueError(f"{option} must be one amount, or {len(names)} of them, one per worker, not {memory!r}")
@@ -79,7 +116,7 @@ def _bytes(amount: Any, memory: Any, option: str) -> int | None:
         return None
     if isinstance(amount, str):
         found = _SAID.fullmatch(amount)
-        if found is None or found[2] not in UNITS:
+        if found is None or found[2] not in UNITS or len(found[1]) > MOST_DIGITS:
             raise _wrong(memory, option)
         if found[3] not in (None, PER[option]):
             other = next(name for name in PER if name != option)
@@ -105,5 +142,10 @@ def _wrong(memory: Any, option: str) -> ValueError:
     return ValueError(
         f"{option} must be a positive number of bytes, a text like '2GiB per {PER[option]}' "
         f"({', '.join(list(UNITS)[1:])}), a list with one of these or None per worker, or a "
-        f"dict from workers to them, not {memory!r}"
+        f"dict from workers to them, not {_shown(memory)}"
     )
+
+
+def _shown(memory: Any) -> str:
+    text = repr(memory)
+    return text if len(text) <= 200 else text[:200] + "..."

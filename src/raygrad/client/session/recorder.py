@@ -183,6 +183,14 @@ class SessionRecorder(Recorder):
             return record.constant.value
         return self.execution.read(cast(NodeRecord, record), value.index)
 
+    def peek(self, value: Pending) -> np.ndarray[Any, Any] | None:
+        record = value.record
+        if self.log.trace is not None:  # each call of what is compiled will have another
+            return None
+        if type(record) is LeafRecord:
+            return record.constant.value
+        return self.execution.peek(cast(NodeRecord, record), value.index)
+
     # ---- submission points ------------------------------------------------------------------------------------------
 
     def submit(self) -> None:

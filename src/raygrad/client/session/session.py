@@ -60,13 +60,13 @@ from ..submission.run import Run, RunLink
 from ..submission.run_listener import RunListener
 from ..submission.run_table import RunTable
 from ..submission.waiter import Waiter
-from .backends import devices_of, open_executor
+from .backends import asks_for_gpus, check_options, devices_of, open_executor
 from .costs import SessionCosts
 from .execution import SessionExecution
 from .explain import explain
 from .fetch import Fetcher
 from .forked import leave_to_parent_in_forks
-from .memory_limits import Memory, limited_to
+from .memory_limits import Memory, check_limits, limited_to
 from .numerics_check import check_numerics
 from .recorder import SessionRecorder
 from .submit import Submitter
@@ -151,6 +151,8 @@ class Session:
         recovery_time = seconds("Session(recovery_time=...)", recovery_time, zero=True)
         blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
         costs = None if costs is None else path_of("Session(costs=...)", costs)
+        check_options(address, workers=workers, gpus=gpus, strict=strict, options=options)
+        check_limits(memory, gpu_memory, workers, gpus=address == "local" or asks_for_gpus(gpus, options))
         self.address = address
         self.saved = checked_policy(saved, "saved")
         measured = MeasuredCosts()
@@ -400,7 +402,7 @@ class Session:
 
     @sync.setter
     def sync(self, sync: bool) -> None:
-        self._submitter.sync = sync
+        self._submitter.sync = flag("session.sync", sync)
 
     @property
     def timeout(self) -> float | None:
@@ -409,7 +411,7 @@ class Session:
 
     @timeout.setter
     def timeout(self, timeout: float | None) -> None:
-        self._waiter.timeout = timeout
+        self._waiter.timeout = seconds("session.timeout", timeout)
 
     @property
     def last_run(self) -> Run | None:
