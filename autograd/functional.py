@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import public
 
 from . import ops
 from .core.modes import enable_grad
@@ -143,6 +144,7 @@ _LINEAR = "The gradient of the user-provided function is independent of input {}
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
+@public
 def vjp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -165,6 +167,7 @@ def vjp(
     return run.result(), run.finished(run.filled(found, run.inputs, _INDEPENDENT), run.many_inputs)
 
 
+@public
 def jvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -192,6 +195,7 @@ def _pushed(
     return run.filled(found, outputs, what)
 
 
+@public
 def vhp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -201,6 +205,7 @@ def vhp(
     return run.result(), run.finished(run.filled(found, run.inputs, _LINEAR), run.many_inputs)
 
 
+@public
 def hvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -224,6 +229,7 @@ def _gradient(
 # ---- matrices --------------------------------------------------------------------------------------------------------
 
 
+@public
 def jacobian(
     func: Callable[..., Any],
     inputs: Any,
@@ -289,6 +295,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any) -> Any:
     return tuple([block[0] for block in found]) if isinstance(found[0], tuple) else found[0]
 
 
+@public
 def hessian(
     func: Callable[..., Any],
     inputs: Any,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.errors import GradcheckError as GradcheckError
+from raygrad.tracebacks import public
 
 from .check import mode_checks as modes
 from .check.backward_checks import RANDOM_SEED, GradientCheck
@@ -20,6 +21,7 @@ from .tensor.tensor import Tensor
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
+@public
 def gradcheck(
     func: Run,
     inputs: Any,
@@ -105,6 +107,7 @@ def _run_checks(check: GradientCheck, backward: tuple[bool, bool, bool, bool], f
             check.undefined()
 
 
+@public
 def gradgradcheck(
     func: Run,
     inputs: Any,

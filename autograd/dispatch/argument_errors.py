@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from raygrad.errors import DtypeError, MissingKernel
+from raygrad.tracebacks import leave
 
 from ..core.recorder import Pending
 from ..registry.codegen import compile_wrapper
@@ -75,9 +76,14 @@ def with_argument_errors(function: Function, module: str, name: str) -> Function
             "    try:\n"
             "        return _function({plain})\n"
             "    except Exception as error:\n"
-            "        raise _said(_function, ({args}), {{{kwargs}}}, error)\n"
+            "        said = _said(_function, ({args}), {{{kwargs}}}, error)\n"
+            "        try:\n"
+            "            raise said\n"
+            "        except Exception:\n"
+            "            _leave(said)\n"
+            "            raise\n"
         )
-        made = _made[function] = compile_wrapper(function, body, {"_said": explain_error}, __name__)
+        made = _made[function] = compile_wrapper(function, body, {"_said": explain_error, "_leave": leave}, __name__)
         made.__module__, made.__qualname__ = module, name
     return made
 

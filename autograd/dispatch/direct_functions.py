@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from raygrad.tracebacks import leave
+
 from ..registry.registry import Op
 from .dispatch import call_few
 
@@ -19,7 +21,11 @@ def unary_function(op: Op, module: str, doc: str) -> OfOne:
     """Return the function of `module` that applies an op to one operand, named like the op."""
 
     def function(input: Any) -> Any:
-        return call_few(op, input)
+        try:
+            return call_few(op, input)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     return _named(function, op.name, module, doc)
 
@@ -28,7 +34,11 @@ def binary_function(op: Op, module: str, doc: str) -> OfTwo:
     """Return the function of `module` that applies an op to two operands, named like the op."""
 
     def function(input: Any, other: Any) -> Any:
-        return call_few(op, input, other)
+        try:
+            return call_few(op, input, other)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     return _named(function, op.name, module, doc)
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import leave
 
 from .. import ops
 from ..core.array_layout import is_array
@@ -89,7 +90,11 @@ def backward(
             if isinstance(place, Tensor):
                 place.retain_grad()  # how a non-leaf among them accumulates (EN-12)
     task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
-    _run_and_submit(task, lambda: task.run(_seeds(roots, grads, task), edges))  # nobody holds a seed at submission
+    try:
+        _run_and_submit(task, lambda: task.run(_seeds(roots, grads, task), edges))  # nobody holds a seed at submission
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def grad(
@@ -138,7 +143,11 @@ def grad(
         return grads_of_batch(roots, _grads_of(grad_outputs, len(roots)), for_one)
     wanted = _requested_inputs(inputs, "grad")
     task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
-    results = _captured_by(task, wanted, roots, _grads_of(grad_outputs, len(roots)))
+    try:
+        results = _captured_by(task, wanted, roots, _grads_of(grad_outputs, len(roots)))
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
     for index, result in enumerate(results):
         if result is None and not (materialize_grads or allow_unused):
             raise AutogradError(

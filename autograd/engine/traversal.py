@@ -152,6 +152,10 @@ class BackwardPass:
             while self.callbacks:
                 here.grad = self.create_graph
                 self.callbacks.pop(0)()
+        except BaseException as error:
+            if self.node is not None:
+                self.node._tell_site(error)
+            raise
         finally:
             here.passes -= 1
             here.task = outer

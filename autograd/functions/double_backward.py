@@ -249,6 +249,7 @@ class PackedBackward(Node):
             self._since,
             self._outside,
         )
+        above._site = self._site
         return above.outputs()
 
 
@@ -283,4 +284,6 @@ def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode,
     before, since = dict(node.__dict__), next_sequence()
     results = run(node, leaves[:a])
     context.__dict__.update(context_changes(before, node))
-    return PackedBackward(context.name() + "Backward", items, leaves, results, intermediate, since).outputs()
+    packed = PackedBackward(context.name() + "Backward", items, leaves, results, intermediate, since)
+    packed._site = context._site
+    return packed.outputs()

@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import leave, users_site
 
 from ..core.array_layout import is_dense_or_expanded
 from ..core.batched_data import innermost_vmap_level, without_closed_levels
@@ -49,6 +50,7 @@ from .user_backward import densified, run_backward as run_backward
 from .writable_inputs import saved_copies
 
 _HERE = contextlib.nullcontext()
+current_frame = sys._getframe
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _numbers = itertools.count()
@@ -121,13 +123,20 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
             TypeError: arguments that do not fit forward's signature.
         """
         here, traits = state.here, cls._traits
-        if kwargs or traits.setup is not None:
-            args, kwargs = bind(cls, args, kwargs)
-        if here.special:
-            return _apply_specially(cls, here, args, kwargs)
-        node, raw, given = _forward(cls, here, args, here.grad, None, kwargs)
-        if node is None:
-            return _apply_specially(cls, here, args, kwargs)
+        try:
+            if kwargs or traits.setup is not None:
+                args, kwargs = bind(cls, args, kwargs)
+            if here.special:
+                return _apply_specially(cls, here, args, kwargs)
+            node, raw, given = _forward(cls, here, args, here.grad, None, kwargs)
+            if node is None:
+                return _apply_specially(cls, here, args, kwargs)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
+        if node._edges:
+            applied = current_frame(1)
+            node._site = (applied.f_code, applied.f_lasti)
         holders = sys.getrefcount(raw)
         kept = node.to_save
         if kept is not None:
@@ -143,7 +152,11 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
             or node.non_differentiable is not None
             or node.saved_for_forward is not None
         ):
-            result = wrap_outputs(node, raw, given, args, traits.setup is not None)
+            try:
+                result = wrap_outputs(node, raw, given, args, traits.setup is not None)
+            except BaseException as error:  # of any kind: it goes on as it is
+                leave(error)
+                raise
             node.saved_for_forward = None
             return result
         # fast path: a fresh output, held by nobody else, is not wrapped
@@ -211,6 +224,7 @@ def apply_with_tangents(
     with active_levels(()), device_guard(held) if needs_device_guard(held) else _HERE:
         node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
         assert node is not None
+        node._site = users_site()
         if here.anomaly is not None and node._edges:
             remember_origin(node)
         if held is not None:

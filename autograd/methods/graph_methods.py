@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import Batched, innermost_data
@@ -138,7 +139,11 @@ class GraphMethods:
         inputs: Any = None,
     ) -> None:
         """Compute the gradients of this tensor by the leaves, into their `.grad`; see `autograd.backward`."""
-        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        try:
+            engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     def detach_(self: Any) -> Tensor:
         """Drop this tensor's history.

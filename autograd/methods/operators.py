@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from raygrad.errors import DtypeError, MissingKernel
+from raygrad.tracebacks import leave
 
 from .. import ops
 from ..dispatch.dispatch import call_few
@@ -31,12 +32,18 @@ def _both_ways(name: str, function_name: str) -> tuple[Operator, Operator]:
             return function(self, other)
         except DtypeError:
             return NotImplemented
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     def mirror(self: Any, other: Any) -> Tensor:
         try:
             return function(other, self)
         except DtypeError:
             return NotImplemented
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     return _named(operator, f"__{name}__"), _named(mirror, f"__r{name}__")
 
@@ -51,12 +58,18 @@ def _of_op(name: str) -> tuple[Operator, Operator]:
             return call_few(op, self, other)
         except DtypeError:
             return NotImplemented
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     def mirror(self: Any, other: Any) -> Tensor:
         try:
             return call_few(op, other, self)
         except DtypeError:
             return NotImplemented
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     return _named(operator, f"__{name}__"), _named(mirror, f"__r{name}__")
 
@@ -112,12 +125,18 @@ class Operators(InPlaceOps, NumpyFunctions):
             return NotImplemented if other is None else ops.eq(self, other)
         except DtypeError:
             return NotImplemented
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
         try:
             return NotImplemented if other is None else ops.ne(self, other)
         except DtypeError:
             return NotImplemented
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     __hash__ = object.__hash__
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from raygrad.tracebacks import Site, show_site
+
 from ..core.hooks import ClientHook, HookDict, RemovableHandle
 from ..core.modes import state
 from ..core.recorder import Data, Recorder
@@ -69,6 +71,8 @@ class Node:
     _tensor_hooks: dict[int, HookDict] | None = None
     _retained: dict[int, weakref.ref[Tensor]] | None = None
     _notes: dict[Any, Any] | None = None
+    _site: Site | None = None
+    """Where the user's program recorded it, of a Function."""
     _reached: bool = True
     """Whether it takes gradient at all."""
     _needed: Sequence[bool] | None = None
@@ -152,6 +156,11 @@ class Node:
     def _holds(self) -> bool:
         """Tell whether `_release` would free anything."""
         return False
+
+    def _tell_site(self, error: BaseException) -> None:
+        """Let an error that it raised in a pass tell where the user's program recorded it, if that is known."""
+        if self._site is not None:
+            show_site(error, self._site, self._title())
 
     def _recorder_of(self) -> Recorder | None:
         """Return the recorder of the session that the node belongs to, if any."""

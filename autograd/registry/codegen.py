@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
+from raygrad.tracebacks import leave
+
 
 def compile_wrapper(function: Callable[..., Any], body: str, names: Mapping[str, Any], module: str) -> Any:
     """Return a function with the signature of another, which it calls.
@@ -37,6 +39,18 @@ def compile_wrapper(function: Callable[..., Any], body: str, names: Mapping[str,
     functools.update_wrapper(made, function)
     made.__module__ = module
     return made
+
+
+def with_boundary(function: Callable[..., Any], module: str) -> Any:
+    """Return a public function whose errors show the user's frames; see `raygrad.tracebacks`."""
+    body = (
+        "    try:\n"
+        "        return _function({plain})\n"
+        "    except BaseException as error:\n"
+        "        _leave(error)\n"
+        "        raise\n"
+    )
+    return compile_wrapper(function, body, {"_leave": leave}, module)
 
 
 _compiled = functools.cache(functools.partial(compile, filename="<string>", mode="exec"))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from raygrad.errors import SessionError
+from raygrad.tracebacks import leave, public
 
 from ..core.recorder import Pending
 from .tensor import Tensor
@@ -53,7 +54,11 @@ class DeferredTensor(Tensor):
     def __getattribute__(self, name: str) -> Any:
         if name in _AT_ONCE:
             return object.__getattribute__(self, name)
-        _await_run(self, reading=name in _READING)
+        try:
+            _await_run(self, reading=name in _READING)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
         return getattr(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -97,6 +102,7 @@ def complete(tensor: Tensor, made: Tensor) -> None:
 def _deferring(name: str) -> Callable[..., Any]:
     """Return a method that is deferred, where the recorder does that; else it waits, and is that of a plain tensor."""
 
+    @public
     def method(self: DeferredTensor, *args: Any, **kwargs: Any) -> Any:
         made = None
         if not kwargs and len(args) == _OPERANDS[name]:
@@ -122,6 +128,7 @@ for _name in _OPERANDS:
 def _reading(name: str) -> Callable[..., Any]:
     """Return a method that waits for the facts, and then is that of a plain tensor."""
 
+    @public
     def method(self: PresumedTensor, *args: Any, **kwargs: Any) -> Any:
         hidden_data(self).record.await_facts()
         _make_plain(self)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import Batched, innermost_data
@@ -238,7 +239,12 @@ class Tensor(Surface):
         grad = self._grad
         if grad is not None and type(grad._data) is Pending and grad._data.defined is None:
             recorder = grad._data.record.recorder
-            if recorder.is_defined(grad._data):
+            try:
+                defined = recorder.is_defined(grad._data)
+            except BaseException as error:  # of any kind: it goes on as it is
+                leave(error)
+                raise
+            if defined:
                 grad._data.defined = True
             else:
                 grad._data.defined = False

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import public
 
 from .. import ops
 from ..core.modes import transforming
@@ -21,6 +22,7 @@ from .common import output_tensors, split_aux
 _JVP = "jvp(f, primals, tangents)"
 
 
+@public
 def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -96,6 +98,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     zeros = unflatten(structure, [ops.zeros_as(leaf).detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves])
     value, _ = jvp(func, primals, zeros)
 
+    @public
     def derivative(*tangents: Any) -> Any:
         given, other = flatten(tangents)
         if other != structure:

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from raygrad.errors import NoSingleValue
+from raygrad.tracebacks import public
 
 from .. import ops
 from ..core.batched_data import VmapLevel, open_vmap_level
@@ -50,6 +51,7 @@ def jacrev(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"jacrev: `chunk_size` should be greater than 0, got {chunk_size}.")
 
+    @public
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(argnums, len(args))
@@ -94,6 +96,7 @@ def jacfwd(
         RuntimeError: as `jvp`.
     """
 
+    @public
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(argnums, len(args))

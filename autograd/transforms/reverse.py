@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import public
 
 from .. import ops
 from ..core.modes import state, transforming
@@ -50,6 +51,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     """
     both = grad_and_value(func, argnums, has_aux)
 
+    @public
     @functools.wraps(func)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         found, value = both(*args, **kwargs)
@@ -61,6 +63,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes (gradient, value) of `func`, or (gradient, (value, auxiliary)); see `grad`."""
 
+    @public
     @functools.wraps(func)
     def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(argnums, len(args))
@@ -120,6 +123,7 @@ def gradients(
     ]
 
 
+@public
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return `func(*primals)` and its pullback, a function from cotangents of the output to cotangents of the primals.
 
@@ -145,6 +149,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 f"{tensor.dtype}"
             )
 
+    @public
     def pullback(cotangents: Any, retain_graph: bool = True) -> tuple[Any, ...]:
         given, other = flatten(cotangents)
         if other != kind:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import public
 
 from .. import ops
 from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched, without_closed_levels
@@ -56,6 +57,7 @@ def vmap(
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     name = getattr(func, "__name__", None) or repr(func)
 
+    @public
     @functools.wraps(func)
     def over_batch(*args: Any, **kwargs: Any) -> Any:
         _check_out_dims(out_dims, name)

@@ -20,6 +20,7 @@ _HOMES = {
     "device": "raygrad.autograd.devices",
     "place": "raygrad.client.session.pins",
     "emit": "raygrad.workers.interpreter.user_emits",
+    "set_full_tracebacks": "raygrad.tracebacks",
     "worker_local": "raygrad.autograd.core.worker_local",
     "checkpoint": "raygrad.autograd.engine.checkpointing",
     "Tensor": "raygrad.autograd.tensor.tensor",
@@ -142,6 +143,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.vmap.vmap import vmap as vmap
     from raygrad.client.session.pins import place as place
     from raygrad.client.session.session import Session as Session
+    from raygrad.tracebacks import set_full_tracebacks as set_full_tracebacks
     from raygrad.workers.interpreter.user_emits import emit as emit
 
 

@@ -22,6 +22,7 @@ from raygrad.autograd.dispatch.creation import zeros, zeros_like
 from raygrad.autograd.mutation.inplace import in_place
 from raygrad.autograd.storage.version_counter import bump
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.tracebacks import public
 
 Group = dict[str, Any]
 """A parameter group: "params", a list of tensors, and one entry per option."""
@@ -122,6 +123,7 @@ class Optimizer(ABC):
             elif param._grad is not None:
                 param.grad = zeros_like(param)
 
+    @public
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient. In a session this submits the step and does not wait for it.
 

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from raygrad.autograd.engine.checkpointing import checkpoint as _checkpoint
+from raygrad.tracebacks import public
 
 R = TypeVar("R")
 
 
+@public
 def checkpoint(
     function: Callable[..., R],
     *args: Any,
@@ -43,6 +45,7 @@ def checkpoint(
     return _checkpoint(function, *args, **named)
 
 
+@public
 def checkpoint_sequential(
     functions: Iterable[Callable[[Any], Any]],
     segments: int,

@@ -264,3 +264,43 @@ def a_pass_under_anomaly_detection_raises_itself(T: Any, log: Log) -> Any:
             except (LookupError, RuntimeError) as error:
                 errors.append(str(error).splitlines()[0])
     return errors
+
+
+@program("MD-05")
+def nan_in_the_derivative_of_a_backward(T: Any, log: Log) -> Any:
+    """A NaN told of the node of a whole backward, where one inside of it made it."""
+
+    class Inner(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y, first):
+            ctx.first = first
+            return x * 2 + y
+
+        @staticmethod
+        def backward(ctx, g):
+            nan = g * float("nan")
+            return (nan, g, None) if ctx.first else (g, nan, None)
+
+    class Outer(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, first):
+            ctx.first = first
+            ctx.save_for_backward(x)
+            return x.sum(0, keepdim=True)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            g = g.expand(x.shape)
+            return Inner.apply(g * x, g + x, ctx.first), None
+
+    errors = []
+    for number, first in enumerate((True, False)):
+        x = leaf(T, 3)
+        with warns(UserWarning, "Error detected in InnerBackward"):
+            (grad,) = T.autograd.grad(Outer.apply(x, first), x, create_graph=True)
+            with T.autograd.set_detect_anomaly(True):
+                with raises(RuntimeError, f"'InnerBackward' returned nan values in its {number}th output") as error:
+                    grad.sum().backward()
+        errors.append(str(error[0]).splitlines()[0])
+    return errors

@@ -21,6 +21,7 @@ from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import is_device_array
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
+from raygrad.tracebacks import public
 from raygrad.workers.code.code_cache_key import CodeCacheKey
 from raygrad.workers.code.importable import imports_alike
 
@@ -94,6 +95,7 @@ class CompiledFunction(Generic[P, R]):
         self._in_a_row = 0
         functools.update_wrapper(self, fn)
 
+    @public
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         log = self._log
         if log.trace is not None and state.recorder is self._recorder:
@@ -247,7 +249,7 @@ class CompiledFunction(Generic[P, R]):
                 f"the last {WARN_AFTER} calls of the compiled function '{getattr(self._fn, '__name__', 'fn')}' were "
                 f"all recorded anew; the last because {self.reason}",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return plain
 

@@ -139,6 +139,10 @@ class RecordedVjp(Node):
                 return made
         if self._retained_context is None:
             raise AutogradError(FREED)
+        context = self._retained_context
+        if state.here.anomaly is not None:  # so that the node inside which a NaN appears is named (MD-05)
+            check_nan = int(state.here.anomaly.check_nan)
+            context = context._replace(settings=(*(context.settings or ()), ("anomaly", check_nan)))
         owner = self._base._recorder
         if owner.code.waits:
             owner.code.ship(self._base._applied)
@@ -146,7 +150,7 @@ class RecordedVjp(Node):
         inputs: list[Any] = [self._items[i] for i in positions]
         wanted = WantedGradients(positions, [(t.shape, t.dtype) for t in inputs], [t.device for t in inputs])
         if create_graph:
-            retained = self._retained_context
+            retained = context
 
             def run(items: list[Tensor | None]) -> list[Any]:
                 return RecordedVjp.run(self._base, retained, self._depth + 1, items, wanted, len(self._items))
@@ -156,7 +160,7 @@ class RecordedVjp(Node):
         data = [*grads, *(None if t is None else owner.inputs.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
-        values, _ = record_vjp(self._base, self._retained_context, self._depth + 1, data, requires, wanted, False)
+        values, _ = record_vjp(self._base, context, self._depth + 1, data, requires, wanted, False)
         return at_positions(positions, values, len(self._edges))
 
 

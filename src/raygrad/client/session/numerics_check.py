@@ -28,4 +28,4 @@ def check_numerics(cluster: Cluster, deterministic: bool) -> None:
             f"{what}, so that results would depend on where a plan runs what: choose machines of one kind (a "
             "label_selector or resources in worker_options), or take it with Session(deterministic=False)"
         )
-    warnings.warn(f"{what}; results may depend on where a plan runs what", NumericsWarning, stacklevel=3)
+    warnings.warn(f"{what}; results may depend on where a plan runs what", NumericsWarning, stacklevel=4)

@@ -26,6 +26,7 @@ from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.planning.planner import Planner
+from raygrad.tracebacks import public
 from raygrad.workers.code.warning_filters import filters_in_force
 from raygrad.workers.executors.driver import Driver
 
@@ -124,6 +125,7 @@ class Session:
         SessionError: on Ray, in a process that was forked from one that used Ray.
     """
 
+    @public
     def __init__(
         self,
         address: str = "local",
@@ -222,6 +224,7 @@ class Session:
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
+    @public
     def __enter__(self) -> Session:
         self._check_open()
         outer = state.recorder
@@ -236,6 +239,7 @@ class Session:
             self._collector.begin()
         return self
 
+    @public
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         thread = threading.get_ident()
         before = self._entered.get(thread)
@@ -253,6 +257,7 @@ class Session:
         """Make it the ambient session of this thread until `close()`: for notebooks, where no `with` spans cells."""
         return self.__enter__()
 
+    @public
     def close(self, discard: bool = False) -> None:
         """Wait for submitted work, fetch every value that still has a handle, and let go of the workers.
 
@@ -315,6 +320,7 @@ class Session:
 
     # ---- what its users call ----------------------------------------------------------------------------------------
 
+    @public
     def run(self, *values: Tensor) -> Run:
         """Submit what is recorded, `values` among it, and return the run; does not block."""
         all_tensors("session.run", values)
@@ -326,6 +332,7 @@ class Session:
             raise SessionError("nothing has been recorded in this session yet")
         return self.last_run
 
+    @public
     def explain(self, *tensors: Tensor, workers: int | None = None, gpus: int | None = None) -> Explanation:
         """Explain what would be submitted now for these tensors, or at all, without submitting it: segments, the worker
         of each and why, what crosses, the predicted time, the critical path, memory.
@@ -369,6 +376,7 @@ class Session:
         recording and planning; see `CompiledFunction`."""
         return CompiledFunction(self._recorder, self._execution, fn)
 
+    @public
     def put(self, value: Any) -> Tensor:
         """Return a tensor that stands for an array which is sent to each worker once, whatever uses it later.
 

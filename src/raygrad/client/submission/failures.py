@@ -7,11 +7,12 @@ sets variables back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.autograd.nodes.anomaly import warn_of_origin
 from raygrad.errors import DroppedError, ExecutionError, WorkerLost
 from raygrad.proto.ir.program import INTERRUPTED, Failure, Record
+from raygrad.tracebacks import users_text
 from raygrad.workers.code.shipping import message_of, unpack_exception
 
 from .node_names import added_name, node_name, segment_name
@@ -114,9 +115,10 @@ class Failures:
             if not depends(write.new):
                 variables.keep(write)
         self._table.history[:] = [s for s in self._table.history if s.run not in tainted]
-        error.add_note(
+        _note_before_trace(
+            error,
             f"raygrad: dropped with it: {', '.join(f'run {n}' for n in dropped)}; parameters, gradients and optimiser "
-            "state are as after the newest run that does not depend on it"
+            "state are as after the newest run that does not depend on it",
         )
 
     def _segment_name(self, run: int, segment: int) -> str:
@@ -160,5 +162,17 @@ class Failures:
                 f"raygrad: raised by node {failure.index} '{failure.node}' of run {run} on {record.worker}, "
                 f"inputs {', '.join(failure.shapes) or 'none'}, recorded at {site or 'an unknown line'}"
             )
-        error.add_note("traceback on the worker:\n" + failure.traceback)
+        error.add_note(_TRACE + users_text(failure.traceback, error).rstrip())
         return error
+
+
+_TRACE: Final = "traceback on the worker:\n"
+"""How the last note of an error begins."""
+
+
+def _note_before_trace(error: BaseException, note: str) -> None:
+    """Add a note before that with the worker's traceback, so that what is printed ends with the error itself."""
+    error.add_note(note)
+    notes: list[str] = error.__notes__
+    if len(notes) > 1 and notes[-2].startswith(_TRACE):
+        notes[-2:] = notes[:-3:-1]

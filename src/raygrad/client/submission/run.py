@@ -17,6 +17,7 @@ from raygrad.scheduler.explain.device_transfers import fetched_arrays
 from raygrad.scheduler.model.function_costs import OTHER_VALUES
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 from raygrad.scheduler.model.priced_graph import PricedGraph
+from raygrad.tracebacks import public
 
 from ..options import path_of, seconds
 
@@ -137,6 +138,7 @@ class Run:
         self._link.waiter.poll()
         return self.finished or self.failed or self._dropped
 
+    @public
     def wait(self, timeout: float | None = None) -> Run:
         """Wait until it has ended.
 
