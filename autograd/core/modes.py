@@ -10,15 +10,18 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from raygrad.errors import AutogradError
 
+from .random_streams import ALL_ALIKE, PROGRAM
+
 if TYPE_CHECKING:
     from ..engine.traversal import BackwardPass
+    from .random_streams import Path, StreamHolder
     from .recorder import Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,6 +53,8 @@ class Modes:
         saving: the (pack, unpack) pairs of saved-tensor hooks, outermost first.
         saving_refused: why no saved-tensor hooks may be set now, None if they may.
         anomaly: what anomaly detection is to do, None while it is off.
+        paths: on a worker, by node of the program the paths by which user code draws random numbers.
+        stream: the random stream of the code that is running, or what opens it (`random_streams`); no rare mode.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
         replaying: whether user code runs a second time, as a silent replay: its emits were sent the first time.
@@ -73,11 +78,13 @@ class Modes:
         "local",
         "only_recorder",
         "passes",
+        "paths",
         "recorder",
         "replaying",
         "saving",
         "saving_refused",
         "special",
+        "stream",
         "task",
         "transforms",
     )
@@ -104,6 +111,8 @@ class Modes:
         self.local = local
         self.evict = evict
         self.replaying: bool = False
+        self.stream: StreamHolder = PROGRAM
+        self.paths: Mapping[int, tuple[Path, ...]] = ALL_ALIKE
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of
@@ -75,6 +76,7 @@ class HookRecorder:
                 casting=capture_modes(),
             )
             made = record_with_leaves(self._inputs, call, sources, outputs, user_site(), reachable)
+            made.paths = state.here.stream.paths  # type: ignore[union-attr]  # the pass has set it for this hook
             made.near = source(getattr(owner, "_context", None))
             results: list[Data | None] = []
             for i, value in enumerate(values):

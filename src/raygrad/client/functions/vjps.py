@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import Path, path_of_pass
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_on_device
@@ -58,6 +59,8 @@ class RetainedContext(NamedTuple):
     """Tensors that the Function captures and that require grad: they follow its arguments, as if they were some."""
     reachable: ReachableLeaves | None = None
     """The leaves that backward meets."""
+    passes: tuple[Path, ...] = ()
+    """The paths of the passes that recorded the levels below."""
 
 
 class WantedGradients(NamedTuple):
@@ -100,7 +103,9 @@ class RecordedVjp(Node):
         data = [None if t is None else base._recorder.inputs.leaf(t) for t in items]
         values, flows = record_vjp(base, retained, depth, data, requires, wanted, True)
         node = RecordedVjp()
-        node._base, node._retained_context, node._depth, node._items = base, retained, depth, items
+        passes = (*retained.passes, path_of_pass(state.here, within=True))
+        node._base, node._depth, node._items = base, depth, items
+        node._retained_context = retained._replace(passes=passes)
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
         node._metas = at_positions(wanted.positions, wanted.metas, results)
         node._places = dict(zip(wanted.positions, wanted.places, strict=True))
@@ -253,7 +258,11 @@ def record_vjp(
         sources.extend([source for _, _, source in retained.assigned])
         reachable = retained.reachable
         made, results = _recorded(
-            base, shape, sources, reachable if depth == 1 or reachable is None else reachable.again()
+            base,
+            shape,
+            sources,
+            reachable if depth == 1 or reachable is None else reachable.again(),
+            retained.passes,
         )
         if not differentiate:
             return results, frozenset()
@@ -312,9 +321,14 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
 
 
 def _recorded(
-    base: RecordedFunction, shape: VjpSignature, sources: list[Any], reachable: ReachableLeaves | None
+    base: RecordedFunction,
+    shape: VjpSignature,
+    sources: list[Any],
+    reachable: ReachableLeaves | None,
+    passes: tuple[Path, ...] = (),
 ) -> tuple[NodeRecord, list[Pending | None]]:
-    """Record a derivative that reads the context and `sources`, and return its record and its results."""
+    """Record a derivative that reads the context and `sources`, and return its record and its results. `passes` are
+    those of the levels below."""
     recorder = base._recorder
     fn, captured = base.code_now()
     if captured:
@@ -327,6 +341,7 @@ def _recorded(
     if state.here.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
+    made.paths = (base._path, *passes, path_of_pass(state.here, within=True))
     made.call_cost = base._call_cost
     made.learn = shape.learning
     results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
@@ -381,6 +396,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             casting=capture_modes(),
         )
         made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
+        made.paths = (node._path, path_of_pass(state.here, within=True))
     values = [made.output(number, None) for number in range(1, 1 + len(wanted.positions))]
     return at_positions(wanted.positions, values, len(node._edges))
 
