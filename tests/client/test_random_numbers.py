@@ -148,3 +148,35 @@ def test_a_compiled_function_that_asks_for_the_programs_generator_is_recorded_at
     with rg.Session() as session:
         inside = program(session.compile)
     assert inside == program(lambda step: step)
+
+
+@pytest.mark.parametrize("place", ["forward", "hook"])
+def test_generators_of_numpy_in_user_code_are_warned_of_once_with_the_remedy(session: Any, place: str) -> None:
+    generator = np.random.default_rng(0)
+
+    class Draws(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * float(generator.random()) if place == "forward" else x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad
+
+    def hook(grad: Any) -> Any:
+        return grad * float(np.random.rand())
+
+    def program() -> None:
+        for _ in range(3):
+            x = rg.ones(3, requires_grad=True)
+            y = Draws.apply(x)
+            if place == "hook":
+                y.register_hook(hook)
+            y.sum().backward()
+            assert x.grad is not None
+            x.grad.tolist()
+
+    with session, pytest.warns(UserWarning, match=r"draws from .*rg\.generator\(\)") as warned:
+        program()
+    told = [str(one.message) for one in warned]
+    assert len(told) == len(set(told))

@@ -219,9 +219,9 @@ def _agree(node: CheckDigest, _host: Host, inputs: list[Any]) -> Any:
         name = node.function
         raise ImpureFunctionError(
             f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
-            "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand outside, "
-            "passed in), keep no state between calls, or set pure = False on it and no saved_policy = 'recompute', "
-            "which has its context kept",
+            "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand, "
+            "rg.generator()), keep no state between calls, or set pure = False on it and no saved_policy = "
+            "'recompute', which has its context kept",
             name,
         )
     return context
