@@ -87,6 +87,7 @@ FUNCTION_NODE: Final = ClassInterface(
         Attribute("_barren", "Outputs without derivative: workers find them, sessions skip them.", settable=True),
         Attribute("_of_part", "It is not run where no gradient arrives: workers do as the engine.", settable=True),
         Attribute("_output_tangents", "Tangents of outputs: the node of a session gives them to what it unpacks."),
+        Attribute("_path", "The path of the application: user code draws random numbers by it.", settable=True),
         Attribute("_output", "Makes a saved output a tensor: the node of a session derives from this class."),
         Attribute("_unpack", "Makes a saved slot a tensor: the node of a session derives from this class."),
         Attribute("_detached_message", "The message for a detached input: the node of a session raises it, too."),

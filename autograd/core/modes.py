@@ -10,17 +10,19 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from raygrad.errors import AutogradError
 
+from .random_streams import ALL_ALIKE, PROGRAM
 from .session_threads import OPEN_SESSIONS, OpenSession, warn_of_thread
 
 if TYPE_CHECKING:
     from ..engine.traversal import BackwardPass
+    from .random_streams import Path, StreamHolder
     from .recorder import Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,6 +54,8 @@ class Modes:
         saving: the (pack, unpack) pairs of saved-tensor hooks, outermost first.
         saving_refused: why no saved-tensor hooks may be set now, None if they may.
         anomaly: what anomaly detection is to do, None while it is off.
+        paths: on a worker, by node of the program the paths by which user code draws random numbers.
+        stream: the random stream of the code that is running, or what opens it (`random_streams`); no rare mode.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
         replaying: whether user code runs a second time, as a silent replay: its emits were sent the first time.
@@ -79,11 +83,13 @@ class Modes:
         "only_recorder",
         "outside",
         "passes",
+        "paths",
         "recorder",
         "replaying",
         "saving",
         "saving_refused",
         "special",
+        "stream",
         "task",
         "transforms",
     )
@@ -112,6 +118,8 @@ class Modes:
         self.local = local
         self.evict = evict
         self.replaying: bool = False
+        self.stream: StreamHolder = PROGRAM
+        self.paths: Mapping[int, tuple[Path, ...]] = ALL_ALIKE
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""

@@ -267,10 +267,10 @@ class Recorder(ABC):
         """Wait until it is known whether a gradient is defined, and tell (H5). A sync point."""
         return self.read(value) is not None
 
-    def drawn(self, made: Tensor | None, again: Callable[[], Any]) -> None:
+    def drawn(self, made: Tensor | None, again: Callable[[], Any] | None) -> None:
         """Note that random numbers were drawn into `made`, or, with None, that the generator was seeded.
 
-        `again` repeats the draw or the seeding.
+        `again` repeats the draw or the seeding; None if that cannot be repeated.
         """
         return
 

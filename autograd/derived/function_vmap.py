@@ -16,6 +16,7 @@ from raygrad.errors import AutogradError, NoSingleValue
 from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, unwrap_batched
 from ..core.modes import state
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
+from ..core.random_streams import VMAP, Path, path_of_application
 from ..core.recorder import Pending
 from ..dispatch.device_dispatch import tensor_devices
 from ..forward_mode.function_jvp import propagate
@@ -60,6 +61,24 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
         )
     flows = state.grad and any(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
     tangents = bool(state.forward) and any(isinstance(arg, Tensor) and carries_tangent(arg) for arg in args)
+    here = state.here
+    path = path_of_application(here)
+    outer, here.stream = here.stream, (*path, VMAP)
+    try:
+        return _applied(cls, args, named, level, path, flows, tangents)
+    finally:
+        here.stream = outer
+
+
+def _applied(
+    cls: type[Function],
+    args: tuple[Any, ...],
+    named: dict[str, Any],
+    level: VmapLevel,
+    path: Path,
+    flows: bool,
+    tangents: bool,
+) -> Any:
     raw = _by_rule(cls, args, named, level)
     if not flows and not tangents:
         return raw
@@ -67,6 +86,7 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
     outputs = tuple([_for_node(output, args, level) for output in outputs])
     raw = outputs if isinstance(raw, tuple) else outputs[0]
     node = _node(cls, args, raw, flows)
+    node._path = path
     result = wrap_outputs(node, raw, args, args, True)
     if tangents:
         propagate(node, args, raw, result)

@@ -15,6 +15,7 @@ from raygrad.errors import MissingDerivative
 
 from .. import ops
 from ..core.modes import state
+from ..core.random_streams import Path
 from ..forward_ad import dual_at_level
 from ..forward_mode.tangents import LocalAliasNode
 from ..functions.function import Function, apply_with_tangents
@@ -52,7 +53,7 @@ class FusedJvp(Function):
         state.grad = request[2]
         try:
             with nullcontext() if kept is items else _no_leaves(items):
-                node, raw, results, moved = _run(cls._of, args, tangents, request[3])
+                node, raw, results, moved = _run(cls._of, args, tangents, request[3], ctx._path)
         finally:
             state.grad = before
         ctx.set_materialize_grads(False)
@@ -110,7 +111,7 @@ class FusedJvp(Function):
         try:
             local = [aliases.of(item) if place in places else item for place, item in enumerate(items)]
             given = [_copied(item) for item in local] if ctx.copies else local
-            outputs = _outputs(cls._of, ctx.request, given)
+            outputs = _outputs(cls._of, ctx.request, given, _path_of(ctx))
         finally:
             state.grad = before
             aliases.close()
@@ -132,7 +133,7 @@ class FusedJvp(Function):
         moved = tangents[1 + ctx.copies :]
         with open_tangent_level() as level:
             local = [_carrying(level, item, tangent) for item, tangent in zip(items, moved, strict=True)]
-            outputs = _outputs(cls._of, ctx.request, local)
+            outputs = _outputs(cls._of, ctx.request, local, _path_of(ctx))
             return tuple([level.of(o) if isinstance(o, Tensor) else None for o in outputs])
 
 
@@ -153,7 +154,7 @@ def _kept(request: Request, items: Sequence[Any]) -> Sequence[Any]:
 
 
 def _run(
-    cls: type[Function], args: tuple[Any, ...], tangents: Sequence[Tensor | None], named: dict[str, Any]
+    cls: type[Function], args: tuple[Any, ...], tangents: Sequence[Tensor | None], named: dict[str, Any], path: Path
 ) -> tuple[Any, Any, tuple[Any, ...], list[Tensor | None]]:
     """Apply the Function to arguments that carry tangents; return its context, forward's outputs, apply's outputs and
     their tangents."""
@@ -161,16 +162,22 @@ def _run(
         for arg, tangent in zip(args, tangents, strict=True):
             if tangent is not None:
                 level.carry(arg, tangent)
-        node, raw, result = apply_with_tangents(cls, args, named)
+        node, raw, result = apply_with_tangents(cls, args, named, path)
         many = isinstance(raw, tuple)
         results: Any = result if many else (result,)
         return node, raw, results, [level.of(r) if isinstance(r, Tensor) else None for r in results]
 
 
-def _outputs(cls: type[Function], request: Request, items: Sequence[Any]) -> tuple[Any, ...]:
+def _outputs(cls: type[Function], request: Request, items: Sequence[Any], path: Path) -> tuple[Any, ...]:
     args, tangents = _parted(request, items)
-    _, _, results, moved = _run(cls, args, tangents, request[3])
+    _, _, results, moved = _run(cls, args, tangents, request[3], path)
     return (*results, *moved)
+
+
+def _path_of(ctx: Any) -> Path:
+    """Return the path of the application, which every further run of it has, too."""
+    of_pass: Any = state.here.stream  # on a worker it knows: a context that has travelled does not
+    return of_pass.application if ctx._path is None else ctx._path
 
 
 def _plain(output: Any, result: Any, inputs: Sequence[Any]) -> Any:

@@ -1,7 +1,9 @@
-"""Random numbers: rand, randn, randint, randperm and the like, drawn from the one generator of the process.
+"""Random numbers: rand, randn, randint, randperm and the like, and the seed and the generators behind them.
 
-It has the same seed in each process until `manual_seed` sets another. In a session each draw is recorded, so that a
-replay draws anew; under vmap a level's randomness decides whether examples differ.
+The program draws from one sequential generator, which has the same seed in each process until `manual_seed` sets
+another. User code draws by the path of its application, pass or hook (`core.random_streams`), wherever it runs. In a
+session each draw of the program is recorded, so that a replay draws anew; under vmap a level's randomness decides
+whether examples differ.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from raygrad.errors import AutogradError
 from ..core import dtypes
 from ..core.batched_data import batched
 from ..core.modes import state
+from ..core.random_streams import DEFAULT_SEED, PROGRAM, RESEEDED, RandomStream, StreamOrigin, current_stream
 from ..devices.serving import factory_device, move_array
 from ..registry.define_op import sizes_of
 from ..tensor.tensor import Tensor
 from .creation import float_dtype, new_leaf
 from .device_dispatch import move_recorded
 
-DEFAULT_SEED = 0
+_KEY = np.dtype(np.uint64)
 
 
 class _Random:
@@ -45,39 +48,128 @@ class _Random:
         return cls.made
 
 
+class _ThreadGenerator(threading.local):
+    """The generator of one thread that serves the draws of all streams: each sets its state, which takes a twentieth of
+    the time of making a generator."""
+
+    made: np.random.Generator | None = None
+
+    def at(self, stream: RandomStream) -> np.random.Generator:
+        """Return the generator for the next draw of a stream; it is used before the next call."""
+        if self.made is None:
+            self.made = np.random.Generator(np.random.Philox(key=0))
+        self.made.bit_generator.state = {
+            "bit_generator": "Philox",
+            "state": {"counter": _counter_of(next(stream.draws)), "key": _key_of(stream)},
+            "buffer": np.zeros(4, _KEY),
+            "buffer_pos": 4,
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
+        return self.made
+
+
+_of_thread = _ThreadGenerator()
+
+
+def _key_of(stream: RandomStream) -> np.ndarray[Any, Any]:
+    return np.array((stream.origin.seed, stream.origin.key), _KEY)
+
+
+def _counter_of(draw: int) -> np.ndarray[Any, Any]:
+    """Return the 256 bits at which a draw of a stream begins: 2^192 blocks before the next one."""
+    return np.array((0, 0, 0, draw), _KEY)
+
+
+def _drawing() -> np.random.Generator:
+    """Return the generator for the draw of the moment."""
+    stream = current_stream(state.here)
+    return _Random.generator() if stream is PROGRAM else _of_thread.at(stream)
+
+
+def generator() -> np.random.Generator:
+    """Return a generator of NumPy that follows from `manual_seed`, for code that draws with NumPy or SciPy.
+
+    In user code (a Function's forward, backward, jvp or vmap, or a hook) each call returns a new one, on the stream of
+    that code: it gives the same numbers eagerly and in a session, on any worker, and whenever the code runs again; make
+    it where it is used. Elsewhere this is the generator of the program, from which `rand` and its kind draw, too, until
+    the next `manual_seed`; a function for `session.compile` that asks for it is recorded at each call.
+    """
+    _tell(None)
+    stream = current_stream(state.here)
+    if stream is PROGRAM:
+        return _Random.generator()
+    return np.random.Generator(np.random.Philox(key=_key_of(stream), counter=_counter_of(next(stream.draws))))
+
+
 def manual_seed(seed: int) -> None:
-    """Start the random numbers of this process afresh, from a seed."""
-    _doing(partial(_seed, int(seed) % (1 << 64)))
+    """Start the random numbers of this process afresh, from a seed; in user code, those of this call only."""
+    seed = int(seed) % (1 << 64)
+    stream = current_stream(state.here)
+    if stream is PROGRAM:
+        _doing(partial(_seed, seed))
+    else:
+        stream.reseed(StreamOrigin(seed, RESEEDED))
 
 
 def _seed(seed: int) -> None:
     _Random.made = np.random.Generator(np.random.Philox(seed))
+    PROGRAM.reseed(StreamOrigin(seed, 0))
 
 
 def _doing(what: Callable[[], None]) -> None:
-    """Do something to the generator, and tell it to the session's recorder."""
+    """Do something to the random numbers of the program, and tell it to the session's recorder."""
     what()
-    if state.recorder is not None:
-        state.recorder.drawn(None, what)
+    _tell(what)
+
+
+def _tell(what: Callable[[], None] | None) -> None:
+    recorder = state.here.recorder
+    if recorder is not None:
+        recorder.drawn(None, what)
 
 
 class GeneratorState:
-    """Where the random numbers of the process stand at this moment, to come back to."""
+    """Where the random numbers of the code that is running stand at this moment, to come back to."""
 
     def __init__(self) -> None:
-        _doing(self._mark)
+        self._stream = current_stream(state.here)
+        self._do(self._mark)
 
     def _mark(self) -> None:
-        self._generator = _Random.generator()
-        self._was: Any = self._generator.bit_generator.state
+        stream = self._stream
+        self._at = stream.origin, stream.positions
+        if stream is PROGRAM:
+            self._generator = _Random.generator()
+            self._was: Any = self._generator.bit_generator.state
 
     def _return(self) -> None:
-        _Random.made = self._generator
-        self._generator.bit_generator.state = self._was
+        self._stream.reseed(*self._at)
+        if self._stream is PROGRAM:
+            _Random.made = self._generator
+            self._generator.bit_generator.state = self._was
 
     def back(self) -> None:
-        """Go on drawing from there."""
-        _doing(self._return)
+        """Go on drawing, and counting applications, passes and hooks, from there."""
+        self._do(self._return)
+
+    @contextmanager
+    def again(self) -> Generator[None]:
+        """Return a block that runs what followed this moment a second time."""
+        here = state.here
+        outer, here.stream = here.stream, self._stream
+        now = GeneratorState()
+        self.back()
+        try:
+            yield
+        finally:
+            now.back()
+            here.stream = outer
+
+    def _do(self, what: Callable[[], None]) -> None:
+        what()
+        if self._stream is PROGRAM:  # a draw of other code is repeated by its place alone
+            _tell(what)
 
 
 @contextmanager
@@ -127,7 +219,7 @@ def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requ
     own = sizes_of(size)
 
     def drawn(leading: tuple[int, ...]) -> Any:
-        draw: Any = getattr(_Random.generator(), distribution)
+        draw: Any = getattr(_drawing(), distribution)
         shape = leading + own
         if wanted.kind == "c":
             return ((draw(shape) + 1j * draw(shape)) * math.sqrt(0.5)).astype(wanted)
@@ -155,7 +247,7 @@ def randint(
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     shape = sizes_of((size,))
     return _random_leaf(
-        lambda leading: _Random.generator().integers(low, high, leading + shape).astype(wanted), requires_grad, device
+        lambda leading: _drawing().integers(low, high, leading + shape).astype(wanted), requires_grad, device
     )
 
 
@@ -177,7 +269,7 @@ def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
 
     def drawn(leading: tuple[int, ...]) -> Any:
         if not leading:
-            return _Random.generator().permutation(n).astype(wanted)
-        return _Random.generator().permuted(np.broadcast_to(np.arange(n), (*leading, n)), axis=-1).astype(wanted)
+            return _drawing().permutation(n).astype(wanted)
+        return _drawing().permuted(np.broadcast_to(np.arange(n), (*leading, n)), axis=-1).astype(wanted)
 
     return _random_leaf(drawn, False, device)

@@ -151,17 +151,15 @@ class CheckpointedRegion:
     def _run(self, grads: Sequence[Any]) -> None:
         second = _SecondRun(self)
         args, named = unflatten(self._tree, [x.again(grads) if isinstance(x, _Argument) else x for x in self._leaves])
-        here, now = state.here, GeneratorState()
+        here = state.here
         outer, here.replaying = here.replaying, True
-        self._random.back()
         try:
-            with enable_grad(), restored_modes(self._casting), with_pack_hooks(second.hooks()):
+            with enable_grad(), self._random.again(), restored_modes(self._casting), with_pack_hooks(second.hooks()):
                 self._function(*args, **named)
         except _AllRecomputed:
             pass
         finally:
             here.replaying = outer
-            now.back()
         if len(second.saved) != len(self.saved):
             again, first = _tensors(self.saved[: len(second.saved)]), _tensors(self.saved)
             raise CheckpointError(

@@ -22,6 +22,7 @@ from ..core.array_layout import is_array
 from ..core.batched_data import Batched
 from ..core.collector_pause import collector_paused
 from ..core.modes import state
+from ..core.random_streams import path_of_pass
 from ..core.recorder import Pending, Recorder, resolve_gradient
 from ..devices import Device
 from ..dispatch.device_dispatch import zeros_on
@@ -170,7 +171,9 @@ def gradients(
 ) -> list[Tensor | None]:
     """Return the gradients of `outputs` with respect to `inputs`, None where one is undefined, for a tape that may lead
     to `outer_nodes` of another graph. The tape is kept."""
-    return _captured_by(BackwardPass(_recorder_of(outputs), True, create_graph), inputs, outputs, grads, outer_nodes)
+    task = BackwardPass(_recorder_of(outputs), True, create_graph)
+    task.path = path_of_pass(state.here, within=True)
+    return _captured_by(task, inputs, outputs, grads, outer_nodes)
 
 
 def _captured_by(
@@ -218,6 +221,7 @@ def pull_back(
     """Return the gradients of `outputs` by `inputs` on a local tape, None where one is undefined. The tape is kept, and
     in a session nothing is submitted."""
     task = BackwardPass(_recorder_of(outputs), True, create_graph)
+    task.path = path_of_pass(state.here, within=True)
     edges = [tensor.edge() for tensor in inputs]
     with nullcontext() if task.recorder is None else collector_paused():
         task.run(_seeds(outputs, grads, task), edges, into_leaves=False)

@@ -22,6 +22,7 @@ from ..core import pass_lock
 from ..core.gradient_sum import balanced_sum
 from ..core.hooks import ClientHook
 from ..core.modes import state
+from ..core.random_streams import PassStream, Path, UnopenedStream, path_of_pass
 from ..core.recorder import Recorder, resolve_gradient
 from ..devices.defined_sums import add_gradients
 from ..devices.serving import device_guard, is_device_array, needs_device_guard
@@ -65,8 +66,9 @@ def _sum_of_arrays(terms: list[Any]) -> Any:
 _numbers = itertools.count()
 
 
-class BackwardPass:
-    """One backward pass: its options, its buffers of gradients, and its results.
+class BackwardPass(PassStream):
+    """One backward pass: its options, its buffers of gradients, and its results. It is the random stream of what runs
+    in it.
 
     Attributes:
         number: a unique number.
@@ -137,11 +139,15 @@ class BackwardPass:
             self._deliver(edge[0], edge[1], value)
         here = state.here
         before, outer, modes = here.grad, here.task, (here.saving, here.saving_refused, here.casting, here.inference)
+        stream = here.stream
+        if self.path is None:
+            self.path = path_of_pass(here, within=False)
+            stream = here.stream
         turn = outer is None and not self.retain
         if turn:
             pass_lock.acquire_nodes(waiting)
         here.passes += 1
-        here.task = self
+        here.task = here.stream = self
         try:
             # recording, this thread has the session locked
             if here.passes % _NESTED_PER_THREAD or self.recorder is not None or not here.engine_threads:
@@ -158,7 +164,7 @@ class BackwardPass:
             raise
         finally:
             here.passes -= 1
-            here.task = outer
+            here.task, here.stream = outer, stream
             here.grad = before
             if modes != (here.saving, here.saving_refused, here.casting, here.inference):  # left on by a hook (GR-10)
                 here.saving, here.saving_refused, here.casting, here.inference = modes
@@ -302,11 +308,12 @@ class BackwardPass:
             return _OUTER_GRAPH
         if node._tensor_hooks is not None:
             for number, hooks in list(node._tensor_hooks.items()):
-                for hook in list(hooks.values()):
+                for hook, path in hooks.with_paths():
                     if type(hook) is MultiGradHookEntry:
                         hook.hook.saw(self, hook.position, node, grads[number])
                     else:
-                        (grads[number],) = self._hook("tensor", hook, node, [grads[number]], (node._metas[number],))
+                        metas = (node._metas[number],)
+                        (grads[number],) = self._hook("tensor", hook, path, node, [grads[number]], metas)
         if node._retained is not None:
             for number, reference in node._retained.items():
                 tensor = reference()
@@ -323,8 +330,8 @@ class BackwardPass:
             if not execute:
                 return None
         if node._pre_hooks is not None:
-            for hook in list(node._pre_hooks.values()):
-                grads = self._hook("pre", hook, node, grads, node._metas)
+            for hook, path in node._pre_hooks.with_paths():
+                grads = self._hook("pre", hook, path, node, grads, node._metas)
         beside = grads if node._post_hooks else ()  # a hook that backward itself registers sees none (ND-13)
         if self._execute is None:
             results = node._run(grads, self.on_tensors, self.recorder)
@@ -341,8 +348,8 @@ class BackwardPass:
         assert node._post_hooks is not None
         state.grad = self.create_graph
         shown, metas = for_tensor_inputs(node, results), for_tensor_inputs(node, node._input_metas())
-        for hook in list(node._post_hooks.values()):
-            shown = self._hook("post", hook, node, shown, metas, beside)
+        for hook, path in node._post_hooks.with_paths():
+            shown = self._hook("post", hook, path, node, shown, metas, beside)
         return for_all_inputs(node, shown)
 
     def _run_in_part(self, node: Node, grads: list[Any], execute: set[Node | None]) -> Sequence[Any]:
@@ -381,18 +388,35 @@ class BackwardPass:
             return add_gradients(left, right)
         return np.asarray(_plus(left, right))
 
-    def show(self, kind: str, hook: Any, node: Node, grads: Sequence[Any]) -> None:
+    def show(self, kind: str, hook: Any, path: Path, node: Node, grads: Sequence[Any]) -> None:
         """Call a hook over several tensors ("all" or "any") with their gradients, which it cannot replace."""
-        self._hook(kind, hook, node, [], (), grads)
+        self._hook(kind, hook, path, node, [], (), grads)
 
     def _hook(
+        self,
+        kind: str,
+        hook: Any,
+        path: Path,
+        node: Node,
+        values: list[Any],
+        metas: Sequence[Meta | None],
+        beside: Sequence[Any] = (),
+    ) -> list[Any]:
+        here = state.here
+        outer, here.stream = here.stream, UnopenedStream(path, self.path or ())
+        try:
+            return self._call_hook(kind, hook, node, values, metas, beside)
+        finally:
+            here.stream = outer
+
+    def _call_hook(
         self,
         kind: str,
         hook: Any,
         node: Node,
         values: list[Any],
         metas: Sequence[Meta | None],
-        beside: Sequence[Any] = (),
+        beside: Sequence[Any],
     ) -> list[Any]:
         recorder = None if self.on_tensors else self.recorder
         if recorder is not None:

@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..core.modes import state
+from ..core.random_streams import JVP
 from ..forward_ad import check_size
 from ..mutation.inplace_tangents import begin
 from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
@@ -52,7 +53,7 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
                 continue
             with active_levels(levels[:depth]):
                 given = [_jvp_argument(node, arg, level) for arg in args]
-                found = _jvp_results(node, _jvp(node, args, outputs, results, given), len(outputs))
+                found = _jvp_results(node, _jvp(node, args, outputs, results, given, depth), len(outputs))
                 for number, tangent in enumerate(found):
                     _set_tangent(node, level, number, tangent, args, given, outputs[number], results[number])
     finally:
@@ -81,9 +82,10 @@ def _jvp(
     outputs: tuple[Any, ...],
     results: tuple[Any, ...],
     given: Sequence[Tensor | None],
+    depth: int,
 ) -> Any:
-    """Call the user's jvp. Its `saved_tensors` are the arguments of `save_for_forward`, with outputs as apply returns
-    them, so that results computed from them can be differentiated again."""
+    """Call the user's jvp at a level of this depth. Its `saved_tensors` are the arguments of `save_for_forward`, with
+    outputs as apply returns them, so that results computed from them can be differentiated again."""
 
     def shown(saved: Any) -> Any:
         if isinstance(saved, Tensor) and not _among(saved, args):
@@ -92,7 +94,10 @@ def _jvp(
                     return result
         return saved
 
-    kept, before = node._saved, state.grad
+    here = state.here
+    kept, before, outer = node._saved, here.grad, here.stream
+    assert node._path is not None
+    here.stream = (*node._path, JVP, depth)
     node._saved = [
         None if saved is None else SavedSlot(VALUE, -1, shown(saved), UNSHARED, 0)
         for saved in node.saved_for_forward or ()
@@ -100,7 +105,7 @@ def _jvp(
     try:
         return node._function.jvp(node, *given)
     finally:
-        state.grad = before
+        here.grad, here.stream = before, outer
         node._saved = kept
 
 

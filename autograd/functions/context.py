@@ -42,6 +42,7 @@ from .function_class_api import FunctionMembers
 from .user_backward import backward_on_arrays, densified, for_user_code, run_backward
 
 if TYPE_CHECKING:
+    from ..core.random_streams import Path
     from .function import Function
     from .function_traits import FunctionTraits
 
@@ -89,6 +90,8 @@ class FunctionNode(FunctionMembers, Node):
     _lent: dict[int, Tensor] | None = None
     """On a worker, the client's leaves inside of objects passed to forward, by number: backward may add to their
     `.grad`."""
+    _path: Path | None = None
+    """The path of the application, by which its code draws random numbers."""
     _references: dict[str, tuple[str, int]] | None = None
     """Attributes of ctx that are an input or an output of the Function: (INPUT or OUTPUT, position)."""
 
@@ -439,8 +442,8 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 CONTEXT_ATTRIBUTES = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
     "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _input_places _places "
-    "_given _lent _references _edges _metas _sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained "
-    "_notes _needed _hooked _site".split()
+    "_given _lent _path _references _edges _metas _sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks "
+    "_retained _notes _needed _hooked _site".split()
 )
 """Names of the context's own attributes, as opposed to the user's."""
 

@@ -22,6 +22,7 @@ from ..core.batched_data import innermost_vmap_level, without_closed_levels
 from ..core.graph_collections import NODES, graph_grew
 from ..core.modes import Modes, state
 from ..core.pytree import flatten
+from ..core.random_streams import PACK, Path, RandomStream, path_of_application
 from ..core.recorder import Pending
 from ..core.transform_handlers import handlers
 from ..devices.serving import device_guard, is_device_array, needs_device_guard
@@ -213,16 +214,16 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
 
 
 def apply_with_tangents(
-    cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
+    cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], path: Path | None = None
 ) -> tuple[FunctionNode, Any, Any]:
     """Run forward, and jvp if an argument carries a tangent; return the context, forward's outputs, and apply's
-    outputs."""
+    outputs. `path` is that of the application, if it is not a new one."""
     here = state.here
     held = _on_other_device(args)
     if held is not None:
         check_kinds(cls, [arg.device for arg in args if isinstance(arg, Tensor)])
     with active_levels(()), device_guard(held) if needs_device_guard(held) else _HERE:
-        node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
+        node, raw, given = _forward(cls, here, args, here.grad, None, named, True, path=path)
         assert node is not None
         node._site = users_site()
         if here.anomaly is not None and node._edges:
@@ -243,19 +244,20 @@ def run_forward(
     edges: Sequence[Edge | None] | None = None,
     named: dict[str, Any] | None = None,
     laid: bool = False,
+    path: Path | None = None,
 ) -> tuple[FunctionNode, Any]:
     """Run forward (and setup_context) with recording off; return the node and what forward returned.
 
     With `recording` the node has its edges (`edges`, or those of the arguments) and what was saved; without, none.
     Arguments that are neither dense nor an expansion are made dense first (H1), unless some are of one memory and have
-    to stay so: they are `laid`. `named` are keyword-only arguments.
+    to stay so: they are `laid`. `named` are keyword-only arguments; `path` is that of the application.
     """
     here = state.here
     ambient = here.recorder
     if ambient is not None:
         state.recorder = None
     try:
-        node, raw, args = _forward(cls, here, args, recording, edges, named or {}, True, laid)
+        node, raw, args = _forward(cls, here, args, recording, edges, named or {}, True, laid, path)
         assert node is not None
     finally:
         if ambient is not None:
@@ -280,9 +282,10 @@ def _forward(
     named: dict[str, Any],
     elsewhere: bool = False,
     laid: bool = False,
+    path: Path | None = None,
 ) -> tuple[FunctionNode | None, Any, tuple[Any, ...]]:
     """Run forward; return the node, forward's outputs, and its arguments. Without `elsewhere`, return no node and run
-    nothing if an argument's array is not on the host."""
+    nothing if an argument's array is not on the host. Without `path`, this is a new application."""
     traits = cls._traits
     arg: Any = args[0] if len(args) == 1 else None
     needs: tuple[bool, ...]
@@ -321,7 +324,14 @@ def _forward(
             graph_grew()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             name_as_generated(node)
-    since, before = CLOCK[0], here.grad
+    since, before, outer = CLOCK[0], here.grad, here.stream
+    if path is None:
+        if type(outer) is RandomStream:
+            path = next(outer.applications)
+        else:
+            path = path_of_application(here)
+            outer = here.stream  # a stream from now on, if it was a path
+    node._path = here.stream = path
     here.grad = False
     try:
         if traits.setup is None:
@@ -333,7 +343,7 @@ def _forward(
             raw = traits.forward(*args, **named) if named else traits.forward(*args)
             traits.setup(node, args, raw)
     finally:
-        here.grad = before
+        here.grad, here.stream = before, outer
     if CLOCK[0] != since:
         check_unmarked(node, args, since)
     if recorded:
@@ -341,7 +351,11 @@ def _forward(
         if traits.read_once:
             node.keep_slots(list(node._saved or ()))
         if here.saving:
-            pack_function(node, current_hooks())
+            here.stream = (*path, PACK)
+            try:
+                pack_function(node, current_hooks())
+            finally:
+                here.stream = outer
     return node, raw, args
 
 

@@ -7,13 +7,14 @@ theirs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from raygrad.errors import AutogradError
 
 from ..core.catalogue import ops
 from ..core.modes import state
+from ..core.random_streams import Path, UnopenedStream, path_of_pass
 from ..core.recorder import Data, Pending, Recorder, resolve_gradient
 from ..tensor.tensor import Tensor
 from .node import Edge, Node, call_node
@@ -48,13 +49,22 @@ class AccumulateGrad(Node):
             data = grad._data if create_graph and not recording else grad  # `.grad` carries no tangents then
             accumulate(variable, data, recording, recorder)
         if variable._after_accumulation is not None:
-            for hook in list(variable._after_accumulation.values()):
-                if hook(variable) is not None:
+            for hook, path in variable._after_accumulation.with_paths():
+                if self._call(hook, path) is not None:
                     raise AutogradError(
                         "a hook that runs after a leaf's gradient was accumulated should return None: to change the "
                         "gradient, assign to the leaf's `.grad` in the hook"
                     )
         return ()
+
+    def _call(self, hook: Callable[[Tensor], Any], path: Path) -> Any:
+        here = state.here
+        outer = here.stream
+        here.stream = UnopenedStream(path, path_of_pass(here, within=True))
+        try:
+            return hook(self.variable)
+        finally:
+            here.stream = outer
 
     def __call__(self, *grads: Tensor | None) -> Any:
         """Add a gradient to the leaf's `.grad`, as at the end of a pass."""

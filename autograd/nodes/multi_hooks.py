@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from raygrad.errors import AutogradError
 
 from ..core.hooks import RemovableHandle
+from ..core.modes import state
+from ..core.random_streams import path_of_registration
 from ..tensor.tensor import Tensor
 from .node import Node, prepare_hook
 
@@ -30,6 +32,7 @@ class MultiGradHook:
     def __init__(self, fn: Callable[..., Any], mode: str, tensors: Sequence[Tensor]) -> None:
         self._fn = fn
         self._mode = mode
+        self._path = path_of_registration(state.here)
         self._places: list[Callable[[], Node | None]] = [_place_of(tensor) for tensor in tensors]
 
     def saw(self, task: BackwardPass, position: int, node: Node, grad: Any) -> None:
@@ -38,11 +41,11 @@ class MultiGradHook:
         if self._mode == "any":
             if not seen:
                 seen[position] = None
-                task.show("any", self._fn, node, [grad])
+                task.show("any", self._fn, self._path, node, [grad])
             return
         seen[position] = grad
         if len(seen) == self._expected(task):
-            task.show("all", self._fn, node, [seen.get(i) for i in range(len(self._places))])
+            task.show("all", self._fn, self._path, node, [seen.get(i) for i in range(len(self._places))])
 
     def _expected(self, task: BackwardPass) -> int:
         """Return how many of the gradients the pass will produce."""

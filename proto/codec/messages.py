@@ -113,9 +113,12 @@ def _write_program(program: Program) -> _Body:
     return (*program._replace(specs=specs, steps=()), nodes, places), []
 
 
+_NODE_INDEX: Final = of(integer, "node index of user code", 0, MAX_NODES)
+
+
 def _read_program(body: Any, _buffers: tuple[memoryview, ...]) -> Program:
     *parts, nodes, places = fields(body, len(Program._fields) + 2, "program")
-    slots, specs, externals, imports, unpins, _, exports, pins, results, open_base = parts
+    slots, specs, externals, imports, unpins, _, exports, pins, results, open_base, user_code = parts
     slots = integer(slots, "number of slots", 0, MAX_VALUES)
     specs = specs_of(specs)
     unpin = row(
@@ -137,6 +140,7 @@ def _read_program(body: Any, _buffers: tuple[memoryview, ...]) -> Program:
         pairs(pins, "pins", True),
         pairs(results, "results", True),
         integer(open_base, "base of the open values", -1, MAX_VALUES),
+        many("steps of user code", row("step of user code", _NODE_INDEX, _NODE_INDEX))(user_code),
     )
 
 
@@ -195,7 +199,8 @@ def _check_step(node: Node, raw: Any, where: str, slots: int) -> None:
 
 def _write_call(call: Call) -> _Body:
     tree, buffers = write_values(call.externals)
-    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.headroom, call.limits), buffers
+    paths = tuple([tuple([(*path[0][:2], *path[1:]) for path in step]) for step in call.paths])
+    return (*call._replace(externals=tree, paths=paths),), buffers
 
 
 _CALL: Final = row(
@@ -211,12 +216,21 @@ _CALL: Final = row(
     ),
     many("rooms beside", row("room beside", of(text, "memory"), of(integer, "room beside", -1))),
     many("limits of memories", row("limit of a memory", of(text, "memory"), of(integer, "limit of a memory", 1))),
+    many("paths", many("paths of a step", of(integers, "path", 0, 1 << 64))),
 )
 
 
 def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
-    run, segment, attempt, program, tree, unpin, headroom, limits = _CALL(body)
-    return Call(run, segment, attempt, program, tuple(read_values(tree, buffers)), unpin, headroom, limits)
+    run, segment, attempt, program, tree, unpin, headroom, limits, paths = _CALL(body)
+    found = tuple([tuple(map(_path, step)) for step in paths])
+    return Call(run, segment, attempt, program, tuple(read_values(tree, buffers)), unpin, headroom, limits, found)
+
+
+def _path(numbers: tuple[int, ...]) -> tuple[Any, ...]:
+    if len(numbers) < 3:
+        raise ProtocolError(f"a path is a seed, a key and ordinals, not {len(numbers)} numbers")
+    seed, key, *ordinals = numbers
+    return ((seed, key), *ordinals)
 
 
 # ---- record --------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from ..ir.nodes import (
     ROLE_SUM,
     UNDEFINED,
     UNPLACED,
+    USER_CODE,
     VJP,
     CheckDefined,
     CheckDigest,
@@ -176,8 +177,6 @@ _PARAMS: Final[dict[type, tuple[_Param, ...]]] = {
 """Per kind what stands in `params`; those of an op call are its own. In user code two places follow if it meets leaves
 of the client, the places of the leaves and their fate, and one for its settings."""
 
-_USER_CODE: Final = (FunctionCall, FunctionVjp, HookCall)
-
 _NAMED: Final[dict[str, dict[str, type]]] = {
     ROLE_SUM: {kind.fn: kind for kind in (GradSum, CheckDefined, CheckNotNan, ControlDependency, Digest, CheckDigest)},
     ROLE_EMIT: {Emit.fn: Emit},
@@ -216,7 +215,7 @@ def node_fields(nodes: Iterable[Node]) -> list[tuple[Any, ...]]:
 
 def _params_of(node: Node) -> tuple[Any, ...]:
     params = tuple([param.write(node) for param in _PARAMS[type(node)]])
-    if not isinstance(node, _USER_CODE):
+    if not isinstance(node, USER_CODE):
         return params
     return (*params, *(node.leaves or ()), node.settings)
 
@@ -311,7 +310,7 @@ def _own_fields(
     where = f"of {node}"
     named: dict[str, Any] = {name: value for name, value in (("fn", fn), ("depth", depth)) if name in kind._fields}
     places = _PARAMS[kind]
-    if kind in _USER_CODE:
+    if kind in USER_CODE:
         params, named["leaves"], named["settings"] = _user_code(params, len(places), where)
     for place, param in zip(places, fields(params, len(places), f"params {where}"), strict=True):
         named.update(place.read(param, where, specs))

@@ -63,6 +63,9 @@ class Graph(NamedTuple):
     """Ascending by node; most graphs have none, and are encoded without this field."""
     hints: tuple[CostHint, ...] = ()
     """Ascending by node; most graphs have none, and are encoded without this field."""
+    moved: tuple[tuple[int, int], ...] = ()
+    """Of a graph to which a plan has added nodes, (node, node of the submitted graph) for nodes that run a second time
+    or have another number there. Not encoded: it stays with the plan."""
 
     @property
     def values(self) -> int:

@@ -94,6 +94,9 @@ __all__ = [
     "transforms_of",
 ]
 
+USER_CODE: Final = (FunctionCall, FunctionVjp, HookCall)
+"""The kinds of nodes that run user code."""
+
 Node: TypeAlias = (
     OpCall
     | OpVjp

@@ -51,6 +51,8 @@ class Program(NamedTuple):
     """(slot, value id): kept values, sent in the record when small (`INLINE_RESULT_BYTES`)."""
     open_base: int = -1
     """Value id of the first open-ended output (H3), or -1; they are pinned and reported in the record."""
+    user_code: tuple[tuple[int, int], ...] = ()
+    """(node index of a step that runs user code, that node in the graph that was submitted), in order of steps."""
 
 
 class Pinned(NamedTuple):
@@ -84,6 +86,11 @@ class Call(NamedTuple):
     there during the call; -1 for any. Values beyond that are spilled. The record reports the peak."""
     limits: tuple[tuple[str, int], ...] = ()
     """The limit of each such memory on the worker, in bytes, which unplanned allocations have to keep, too."""
+    paths: tuple[tuple[Any, ...], ...] = ()
+    """One per `Program.user_code`: the paths by which that code draws random numbers
+    (`raygrad.autograd.core.random_streams`). Of a forward, its application's; of a vjp, its application's and those of
+    the pass of each level; of a hook, its registration's and the pass's. () if nobody compares these numbers: then all
+    code draws the same."""
 
 
 INTERRUPTED: Final = -2

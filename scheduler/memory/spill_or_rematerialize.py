@@ -198,7 +198,7 @@ class EvictionSearch:
         outputs = self._outputs(index)
         self._reserve(sum([priced.size[value] for value in outputs]))
         repeated = placed(node, self._renamed(node), node.outputs, node.pin)
-        number, first = self.rewriter.add(self.worker, repeated)
+        number, first = self.rewriter.add(self.worker, repeated, index)
         self.order.append(number)
         for value, made in zip(outputs, range(first, first + len(outputs)), strict=True):
             if value in live:

@@ -43,6 +43,8 @@ class GraphRewriter:
         self.nodes = list(graph.nodes)
         self.values = len(priced.spec)
         self.node_worker = list(node_worker)
+        self.repeated: dict[int, int] = {}
+        """Of added nodes that run a node of the graph again, which one."""
         self._memory: dict[tuple[type, int], float] = {}
 
     def mark(self) -> tuple[int, int]:
@@ -53,6 +55,7 @@ class GraphRewriter:
         """Drop the nodes added since the mark. The inputs of original nodes stay changed until the next search."""
         count, self.values = mark
         del self.nodes[count:], self.node_worker[count:]
+        self.repeated = {added: node for added, node in self.repeated.items() if added < count}
 
     def spill(self, worker: int, value: int) -> tuple[int, int]:
         """Add a node that can_spill a value; return its number and the id of the handle."""
@@ -62,8 +65,11 @@ class GraphRewriter:
         """Add a node that loads the spilled value of a handle; return its number and the id of the loaded value."""
         return self.add(worker, placed(_LOAD, (handle,), (spec,)))
 
-    def add(self, worker: int, node: Node) -> tuple[int, int]:
-        """Add a node; return its number and the id of its first output."""
+    def add(self, worker: int, node: Node, repeats: int = -1) -> tuple[int, int]:
+        """Add a node, which `repeats` one of the graph if that is not -1; return its number and the id of its first
+        output."""
+        if repeats >= 0:
+            self.repeated[len(self.nodes)] = repeats
         self.nodes.append(node)
         self.node_worker.append(worker)
         first = self.values
@@ -100,7 +106,7 @@ class GraphRewriter:
         """Return the graph with the added nodes; `sequences` has the nodes of each worker in order."""
         before = self.priced.graph
         nodes, node_worker, keep = self.nodes, self.node_worker, before.keep
-        demands, hints = before.demands, before.hints
+        demands, hints, moved = before.demands, before.hints, tuple(self.repeated.items())
         if before.open_ended and len(nodes) > len(before.nodes):
             old, number, value = len(before.nodes) - 1, len(nodes) - 1, self.priced.first[-1]
             nodes = [*nodes[:old], *nodes[old + 1 :], nodes[old]]
@@ -111,8 +117,9 @@ class GraphRewriter:
             demands = tuple([one._replace(node=number if one.node == old else one.node) for one in demands])
             hints = tuple([one._replace(node=number if one.node == old else one.node) for one in hints])
             places = _renumber_as_last(old, number)
+            moved = (*[(places(added), node) for added, node in moved], (number, old))
             sequences = [[places(index) for index in one] for one in sequences]
-        graph = Graph(tuple(self.specs), before.externals, tuple(nodes), keep, before.open_ended, demands, hints)
+        graph = Graph(tuple(self.specs), before.externals, tuple(nodes), keep, before.open_ended, demands, hints, moved)
         return RewrittenGraph(PricedGraph(graph, self.costs), tuple(node_worker), sequences)
 
 

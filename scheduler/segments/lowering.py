@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph, first_outputs
-from raygrad.proto.ir.nodes import UNDEFINED, placed
+from raygrad.proto.ir.nodes import UNDEFINED, USER_CODE, placed
 from raygrad.proto.ir.program import Program, Step
 
 from ..model.plan import Plan, Segment
@@ -74,6 +74,7 @@ class _Lowering:
         self.results = frozenset(value for value, where in graph.keep if where == KEEP_ON_WORKER)
         self.slot = [UNDEFINED] * (values + 1)  # entry -1 is that of an undefined input
         self.last_read = [-1] * values  # position of the last reader, counted through all segments
+        self.moved = dict(graph.moved)
         self.position = 0  # of the first node of the segment at hand
 
     def program(self, plan: Plan, segment: Segment, *, open_ended: bool) -> Program:
@@ -104,9 +105,12 @@ class _Lowering:
                 frees[last_read[value] - begin].append(number)
         slot_of = slot.__getitem__
         steps: list[Step] = []
+        user_code: list[tuple[int, int]] = []
         for index, freed in zip(segment.nodes, frees, strict=True):
             node = nodes[index]
             outputs = node.outputs
+            if isinstance(node, USER_CODE):
+                user_code.append((index, self.moved.get(index, index)))
             lowered = placed(node, tuple(map(slot_of, node.inputs)), outputs)
             steps.append(Step(index, lowered, tuple(slot[first[index] : first[index] + len(outputs)]), tuple(freed)))
         program = Program(
@@ -120,6 +124,7 @@ class _Lowering:
             pins=tuple([(slot[value], value) for value in segment.pins]),
             results=tuple([(slot[value], value) for value in results]),
             open_base=first[segment.nodes[-1]] + 1 if open_ended else -1,
+            user_code=tuple(user_code),
         )
         for value in held:
             slot[value] = UNDEFINED

@@ -51,7 +51,7 @@ _HOMES = {
         "raygrad.autograd.dispatch.creation",
     ),
     **dict.fromkeys(
-        "randn rand randint rand_like randn_like randperm manual_seed".split(),
+        "randn rand randint rand_like randn_like randperm manual_seed generator".split(),
         "raygrad.autograd.dispatch.random_numbers",
     ),
 }
@@ -125,6 +125,7 @@ if TYPE_CHECKING:
         zeros_like as zeros_like,
     )
     from raygrad.autograd.dispatch.random_numbers import (
+        generator as generator,
         manual_seed as manual_seed,
         rand as rand,
         randint as randint,

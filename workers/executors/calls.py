@@ -49,6 +49,8 @@ class GraphSubmission(NamedTuple):
     encoded: bytes
     key: bytes
     externals: tuple[External, ...]
+    paths: Mapping[int, tuple[Any, ...]] = MappingProxyType({})
+    """By node of user code, see `Call.paths`."""
 
 
 class LocatedExternal(NamedTuple):
@@ -71,6 +73,7 @@ def work_of(
     externals: Sequence[SuppliedExternal | LocatedExternal],
     unpinned: tuple[Pinned, ...],
     pins: Mapping[int, OnWorker] = MappingProxyType({}),
+    paths: Mapping[int, tuple[Any, ...]] = MappingProxyType({}),
 ) -> Work:
     """Return the work for one segment of a plan.
 
@@ -81,6 +84,7 @@ def work_of(
         unpinned: pinned values that the worker releases with this call.
         pins: by value, where segments of a plan that was continued have pinned values: a segment planned later may read
             them among its external inputs.
+        paths: see `GraphSubmission.paths`.
     """
     segment = planned.plan.segments[command.segment]
     headroom = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.headroom])
@@ -99,11 +103,12 @@ def work_of(
             values.append(external.value)
         else:
             values.append(_reference(external, command.worker, arguments, after))
-    key = key_of(planned.plan, command.segment)
+    key, program = key_of(planned.plan, command.segment), planned.programs[command.segment]
+    drawn = tuple([paths[node] for _, node in program.user_code]) if paths else ()
     return Work(
         worker=command.worker,
-        call=Call(command.run, command.segment, command.attempt, key, tuple(values), unpinned, headroom, limits),
-        program=planned.programs[command.segment],
+        call=Call(command.run, command.segment, command.attempt, key, tuple(values), unpinned, headroom, limits, drawn),
+        program=program,
         arguments=tuple(arguments),
         after=tuple(dict.fromkeys(after)),
         predicted_seconds=segment.predicted_seconds,

@@ -149,7 +149,7 @@ class Driver:
                     planned, submission.graph, residency, submission.key, self._busy, partial(self._pending, externals)
                 )
             expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
-            self._runs[submission.run] = RunState(planned, externals, expected)
+            self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
             sources = self._runs[submission.run].sources()
             self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
             self._flush_unpins()
@@ -654,7 +654,7 @@ class Driver:
         began = time.thread_time()
         run = self._runs[command.run]
         unpinned = tuple(self._unpins.pop(command.worker, ()))
-        work = work_of(command, run.planned, run.externals, unpinned, run.pins)
+        work = work_of(command, run.planned, run.externals, unpinned, run.pins, run.paths)
         self._running[command.worker] = self._running.get(command.worker, 0) + 1
         sent = self._clock()
         run.sent[command.segment] = (sent, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from raygrad.proto.ir.program import Record
@@ -48,7 +49,8 @@ class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "done", "expected", "externals", "failure", "finished", "keys", "lost", "pins", "places", "planned", "read",
+        "done", "expected", "externals", "failure", "finished", "keys", "lost", "paths", "pins", "places", "planned",
+        "read",
         "requested", "results", "sent", "unreadable",
     )  # fmt: skip
 
@@ -57,8 +59,11 @@ class RunState:
         planned: Planned,
         externals: tuple[SuppliedExternal | LocatedExternal, ...],
         expected: set[int] | None = None,
+        paths: Mapping[int, tuple[Any, ...]] = MappingProxyType({}),
     ) -> None:
         self.planned = planned
+        self.paths = paths
+        """See `GraphSubmission.paths`."""
         self.expected: set[int] = set() if expected is None else expected
         """Kept values that the client is expected to read (`read_ahead`); shared with other runs of the graph."""
         self.read: set[int] = set()

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import UnopenedStream
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
@@ -226,9 +227,9 @@ def _agree(node: CheckDigest, _host: Host, inputs: list[Any]) -> Any:
         name = node.function
         raise ImpureFunctionError(
             f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
-            "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand outside, "
-            "passed in), keep no state between calls, or set pure = False on it and no saved_policy = 'recompute', "
-            "which has its context kept",
+            "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand, "
+            "rg.generator()), keep no state between calls, or set pure = False on it and no saved_policy = "
+            "'recompute', which has its context kept",
             name,
         )
     return context
@@ -285,13 +286,15 @@ def _hook(node: HookCall, step: Step, host: Host) -> Execute:
         lent = leaves.lend(slots, read, [], None) if leaves else []
         code = host.code(node.fn, read)
         host.report.hooks.append(step.index)
-        state.here.grad = False  # as in the pass: under create_graph hooks run at the client (HK-13)
+        here = state.here
+        here.grad = False  # as in the pass: under create_graph hooks run at the client (HK-13)
+        outer, here.stream = here.stream, UnopenedStream(*here.paths[step.index][:2])
         try:
             shown = [_shown(slots, s) for s in values]
             with nullcontext() if tensor_devices(shown) is None else guard_of(shown):
                 results = call_hook(kind, code, shown, [_shown(slots, s) for s in beside])
         finally:
-            state.here.grad = True
+            here.grad, here.stream = True, outer
         if leaves:
             leaves.take_back(slots, lent, getattr(code, "__name__", type(code).__name__))
         for target, value in zip(targets, results, strict=True):

@@ -14,6 +14,7 @@ import numpy as np
 
 from raygrad.autograd.core.hooks import HookDict
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import PassStream, Path, UnopenedStream, path_of_pass
 from raygrad.autograd.devices.serving import device_guard, needs_device_guard
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.engine.traversal import BackwardPass
@@ -100,6 +101,10 @@ class _Vjp:
 
     def execute(self, slots: Slots) -> None:
         """Run it: what code may read and write is lent before, and taken back after."""
+        here = state.here
+        application, *passes = here.paths[self._step.index]
+        self._task.begin(passes[0], application)
+        here.stream = self._task
         first = self._first
         tensors: list[Any] = [None] * self._size
         away = None
@@ -201,7 +206,7 @@ class _Vjp:
             live = live.freed(UnreadableSlots(node.refusal))
         if node.attributes:
             live = with_attributes(live, node.attributes, [slots[value] for value in self._values])
-        level = _Levels(live, node.arguments, node.results, self._task)
+        level = _Levels(live, node.arguments, node.results, self._task, state.here.paths[self._step.index][1:])
         if node.depth > 1:
             with emitting_to(None), silent_stdout():
                 return level.at(node.depth, tensors, node.differentiated), 0
@@ -298,9 +303,20 @@ class _Once:
 def _after(node: FunctionNode, results: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
     """Run the hooks that a context has behind it (ND-13)."""
     shown = for_tensor_inputs(node, results)
-    for hook in (node._post_hooks or HookDict()).values():
-        shown = call_hook("post", hook, shown, beside)
+    for hook, path in (node._post_hooks or HookDict()).with_paths():
+        shown = _call("post", hook, path, shown, beside)
     return for_all_inputs(node, shown)
+
+
+def _call(kind: str, hook: Any, path: Path, values: Sequence[Any], beside: Sequence[Any] = ()) -> list[Any]:
+    """Call a hook that forward or backward registered on its ctx."""
+    here = state.here
+    outer = here.stream
+    here.stream = UnopenedStream(path, path_of_pass(here, within=True))
+    try:
+        return call_hook(kind, hook, values, beside)
+    finally:
+        here.stream = outer
 
 
 def wanted_by(node: FunctionNode) -> tuple[bool, ...]:
@@ -319,9 +335,13 @@ class _Levels:
     Level 1 runs the user's backward on the tape; level k differentiates level k-1 by a local engine.
     """
 
-    def __init__(self, context: FunctionNode, arguments: int, outputs: int, task: BackwardPass) -> None:
+    def __init__(
+        self, context: FunctionNode, arguments: int, outputs: int, task: BackwardPass, passes: Sequence[Path]
+    ) -> None:
         self._task = task
         """What backward may ask of its pass."""
+        self._passes = passes
+        """The path of the pass of each level."""
         self._context = context
         self._arguments = arguments
         self._outputs = outputs
@@ -348,8 +368,8 @@ class _Levels:
         self._ran, self._before = node, dict(node.__dict__)
         grads = list(items[:a])
         none = HookDict()
-        for hook in (node._pre_hooks or none).values():  # those that forward registered on its ctx (ND-13)
-            grads = call_hook("pre", hook, grads)
+        for hook, path in (node._pre_hooks or none).with_paths():  # those that forward registered on its ctx (ND-13)
+            grads = _call("pre", hook, path, grads)
         beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
         here, task = state.here, self._task
         outer, here.task, task.node = here.task, task, node
@@ -380,7 +400,13 @@ class _Levels:
         count = self._results(depth - 1)
         cotangents, below = items[:count], items[count:]
         results = self.at(depth - 1, below, True)
-        return grads_on_tape(results, below, cotangents, self._intermediate, create_graph)
+        here, of_level = state.here, PassStream()
+        of_level.path = self._passes[depth - 1]
+        outer, here.stream = here.stream, of_level
+        try:
+            return grads_on_tape(results, below, cotangents, self._intermediate, create_graph)
+        finally:
+            here.stream = outer
 
     def _results(self, depth: int) -> int:
         """Return the number of results of level `depth`: one per argument, then one per input of the level below."""

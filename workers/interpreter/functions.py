@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
+from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.autograd.derived.function_with_saved_hooks import packing
 from raygrad.autograd.devices.serving import CPU, device_guard, device_of
@@ -138,6 +139,7 @@ class _Forward:
         tensors = nested_tensors_of(embedded, captured[beside:], slots) if embedded else []
         lent = leaves.lend(slots, read, [], dict(enumerate(tensors))) if leaves else []
         cls = self._host.code(self._step.node.fn, read)
+        path = state.here.paths[self._step.index][0]
         inside: frozenset[int] = frozenset()
         if boxed:
             with functions_of(cls):
@@ -145,10 +147,10 @@ class _Forward:
         placed = tensor_devices(args) if _may_be_on_device(args) else None
         try:
             if placed is None and not cls._traits.packs:
-                context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid)
+                context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid, path)
             else:
                 with packing(cls), nullcontext() if placed is None else guard_of(args):
-                    context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid)
+                    context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid, path)
         except (AutogradError, ValueError) as error:
             if not refuses_write(error):
                 raise

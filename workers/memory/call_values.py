@@ -10,6 +10,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from raygrad.autograd.core.random_streams import ALL_ALIKE
 from raygrad.errors import ExecutionError
 from raygrad.proto.ir.program import Program
 
@@ -31,6 +32,8 @@ class CallValues:
     """Likewise."""
     limits: Mapping[str, int] = MappingProxyType({})
     """Per limited memory, its bytes."""
+    paths: Mapping[int, tuple[Any, ...]] = ALL_ALIKE
+    """By node index of user code, the paths by which it draws random numbers."""
     disk_error: ExecutionError | None = None
     """Why the disk did not take a value."""
     has_warned = False
@@ -74,7 +77,7 @@ class CallValues:
         """Return what finds recipes for its values before the step at a position; see `RecipeFinder`."""
         if self.program is None:
             return None
-        return RecipeFinder(self.origin, self.program, self.compiled, position, find or self._find)
+        return RecipeFinder(self.origin, self.program, self.compiled, position, find or self._find, self.paths)
 
     def _find(self, slot: int, freed: bool) -> Any:
         if not freed:

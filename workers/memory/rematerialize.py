@@ -7,9 +7,11 @@ emits are dropped and nothing is learned from it. `store` decides when a value i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import ALL_ALIKE
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, OpCall, reruns
 from raygrad.proto.ir.program import Program, Step
 
@@ -45,6 +47,8 @@ class Recipe(NamedTuple):
     """Where they leave the value."""
     inputs: dict[int, Any]
     """By slot, what they read and do not make: values, or what stands for them."""
+    paths: Mapping[int, tuple[Any, ...]] = ALL_ALIKE
+    """By node index, the paths by which the steps draw random numbers (`Call.paths`)."""
 
     def flattened(self) -> Recipe:
         """Return the recipe merged with those of its inputs that are recipes of the same origin, so that no step runs
@@ -66,6 +70,7 @@ class Recipe(NamedTuple):
 
     def run(self, store: Restorer) -> Any:
         """Run the steps, and return the value."""
+        state.here.paths = self.paths
         slots: list[Any] = [None] * self.size
         needed, frees = {self.slot}, dict[int, list[int]]()
         for number in sorted(self.steps, reverse=True):
@@ -136,6 +141,7 @@ class RecipeFinder:
         steps: Sequence[tuple[Execute, tuple[int, ...]]],
         position: int,
         find: Callable[[int, bool], Any],
+        paths: Mapping[int, tuple[Any, ...]] = ALL_ALIKE,
     ) -> None:
         """`find(slot, freed)` gives what a slot holds or, if a step before `position` has freed it, held when the call
         began; GONE if that is released, or if a step made it."""
@@ -143,6 +149,7 @@ class RecipeFinder:
         self._steps = steps
         self._size = program.slots + 1
         self._find = find
+        self._paths = paths
         before = program.steps[:position]
         self._makers = {slot: number for number, step in enumerate(before) for slot in step.outputs if slot >= 0}
         self._freed = {slot for step in before for slot in step.frees}
@@ -169,7 +176,7 @@ class RecipeFinder:
                 else:
                     inputs[source] = value
         steps = {number: self._recipe_step(number) for number in numbers}
-        return Recipe(self._origin, steps, self._size, slot, inputs)
+        return Recipe(self._origin, steps, self._size, slot, inputs, self._paths)
 
     def _recipe_step(self, number: int) -> RecipeStep:
         step = self._program.steps[number]

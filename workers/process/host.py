@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 from raygrad.autograd.core.modes import Modes, state
+from raygrad.autograd.core.random_streams import ALL_ALIKE
 from raygrad.autograd.dispatch.settings import WorkerSettings
 from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
@@ -53,6 +54,8 @@ class _Compiled(NamedTuple):
     program: Program
     steps: list[tuple[Execute, tuple[int, ...]]]
     """Each with the slots that it frees."""
+    user_code: tuple[int, ...]
+    """Node indices of the steps that run user code."""
     contexts: tuple[int, ...]
     """Slots of what is pinned and may be the context of a pure Function."""
 
@@ -166,7 +169,7 @@ class WorkerHost:
         store = self.values
         if call.unpin:
             store.release(call.unpin)
-        program, steps, _ = self._compiled(call.program)
+        program, steps, user_code, _ = self._compiled(call.program)
         report = self.report = RecordBuilder()
         self._opened.clear()
         started = time.perf_counter()
@@ -177,6 +180,7 @@ class WorkerHost:
         callers = state.here
         # none of the caller's modes, and none that user code leaves behind (DR-10)
         state.here = Modes(callers.passes, self._local, store.free_device)
+        state.here.paths = values.paths = dict(zip(user_code, call.paths, strict=True)) if call.paths else ALL_ALIKE
         try:
             complete = store.bind_inputs(call)
             begun = time.perf_counter()
@@ -241,7 +245,9 @@ class WorkerHost:
                 del self._programs[next(iter(self._programs))]
             frees = [step.frees for step in program.steps]
             steps = list(zip(compile_steps(program, self), frees, strict=True))
-            found = self._programs[key] = _Compiled(program, steps, rerunnable_contexts(program))
+            found = self._programs[key] = _Compiled(
+                program, steps, tuple([index for index, _ in program.user_code]), rerunnable_contexts(program)
+            )
         return found
 
     @contextlib.contextmanager

@@ -63,15 +63,17 @@ def unpack_slot(cls: type[Function], slot: Any) -> SavedSlot | None:
 
 
 def pack_hooks(hooks: HookDict | None) -> Any:
-    """Return the hooks that forward registered on its ctx, pickled."""
-    return None if not hooks else Blob(pickle_value(list(hooks.values())))
+    """Return the hooks that forward registered on its ctx, and the paths of their registration, pickled."""
+    if not hooks:
+        return None
+    return Blob(pickle_value([(hook, (tuple(path[0][:2]), *path[1:])) for hook, path in hooks.with_paths()]))
 
 
 def unpack_hooks(packed: Any) -> HookDict | None:
     if packed is None:
         return None
-    hooks: list[Any] = unpickle_value(bytes(packed.data))
-    return HookDict(enumerate(hooks))
+    hooks: list[tuple[Any, Any]] = unpickle_value(bytes(packed.data))
+    return HookDict(enumerate([hook for hook, _ in hooks]), enumerate([path for _, path in hooks]))
 
 
 def pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> Any:

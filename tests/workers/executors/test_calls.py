@@ -41,9 +41,9 @@ def test_a_call_names_its_program_its_attempt_and_what_is_to_be_let_go(graphs: A
     )
     array = np.ones(4)
     made = work(plan, 0, SuppliedExternal(array))
-    run, segment, attempt, program, values, unpin, headroom, limits = made.call
+    run, segment, attempt, program, values, unpin, headroom, limits, paths = made.call
     assert (run, segment, attempt, unpin, headroom) == (3, 0, 1, (Pinned(1, 2),), (("cpu", 70),))
-    assert limits == (("cpu", 90),)
+    assert (limits, paths) == ((("cpu", 90),), ())
     assert program == key_of(plan.plan, 0)
     assert values[0] is array
     assert (made.arguments, made.after, made.program) == ((), (), plan.programs[0])

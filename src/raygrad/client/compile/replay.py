@@ -26,6 +26,7 @@ from ..recording.snapshot_cache import is_still, value_of_leaf
 from ..recording.variables import Write
 from ..submission.program_order import looking_in_program_order
 from ..submission.submission import build, needed_records
+from .stream_positions import StreamPositions
 from .tracing import RandomDraw, Root, Trace, aliases_among, key_of, shares_memory, value_of
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ class Replay:
         trace says why, and the call that is made is of no use.
         """
         self._trace = trace
+        self._ended = StreamPositions()
+        """Where the random stream stood when the call ended."""
         self._inputs = inputs
         self._makers: dict[int, NodeRecord] = {}
         """By the id that each had in the call, the records that make its results and variables."""
@@ -160,6 +163,8 @@ class Replay:
             for record, before in zip(records, live, strict=True):
                 record.live = before
         self._graph, self._encoded, self._key = built.submission.graph, built.submission.encoded, built.submission.key
+        self._paths = built.submission.paths
+        """By node of user code, the paths of the call by which it draws random numbers."""
         self.sites = [record.site for record in needed]
         self.stories = {index: record.story for index, record in enumerate(needed) if record.story}
         self.learns = {index: record for index, record in enumerate(needed) if record.learn is not None}
@@ -296,7 +301,9 @@ class Replay:
 
     def submission(self, number: int, leaves: Leaves) -> tuple[GraphSubmission, list[Any]]:
         """Return the submission as run `number`, and what was drawn for it."""
-        draws = [again() for again in self._trace.draws]
+        began, now = self._trace.began, StreamPositions()
+        draws = [now.drawn(again, began) for again in self._trace.draws]
+        now.advance(began, self._ended)
         externals: list[External] = []
         captured: list[Constant] = []
         for source in self._sources:
@@ -310,7 +317,8 @@ class Replay:
                 captured.append(self._inputs.snapshots.of(base_of(source)))
                 externals.append(SuppliedExternal(captured[-1].value))
         self._captured = captured  # those of the call before are let go: what has stayed the same is sent once
-        return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals)), draws
+        paths = now.paths(self._paths, began) if self._paths else {}
+        return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals), paths), draws
 
     def bind(
         self, number: int, leaves: Leaves, args: Sequence[Tensor], draws: list[Any]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import PROGRAM, current_stream
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import is_device_array
 from raygrad.autograd.nodes.node import next_sequence
@@ -27,6 +29,7 @@ from raygrad.workers.code.shipping import Shipped
 from ..recording.records import LeafRecord
 from ..recording.snapshot_cache import is_still, value_of_leaf
 from ..recording.source_locations import user_site
+from .stream_positions import DrawOfUserCode, StreamPositions
 
 if TYPE_CHECKING:
     from ..recording.record_inputs import InputRecorder
@@ -101,12 +104,14 @@ class Trace:
 
     def __init__(self, inputs: InputRecorder, args: Sequence[Tensor], reached: Sequence[Tensor]) -> None:
         self.inputs = inputs
+        self.began = StreamPositions()
+        """Where the random stream stood when the call began."""
         self.roots: dict[int, Root] = {}
         """By id of the tensor."""
         self.origins: dict[Any, Root | RandomDraw | np.ndarray[Any, Any]] = {}
         """By what a record reads (see `key_of`), where the next call finds it: an array is one of user code, of which a
         constant is a copy."""
-        self.draws: list[Callable[[], Any]] = []
+        self.draws: list[Callable[[], Any] | DrawOfUserCode] = []
         """What draws random numbers, or seeds their generator, in program order."""
         self.others: dict[int, tuple[Tensor, Any, int]] = {}
         """By id, tensors that are no roots: made by the function, or reached in a hidden way; with their array and
@@ -186,14 +191,19 @@ class Trace:
         if id(tensor) not in self.roots and (type(tensor._data) is np.ndarray or is_device_array(tensor._data)):
             self.others.setdefault(id(tensor), (tensor, tensor._data, tensor.counter()[0]))
 
-    def draw(self, made: Tensor | None, again: Callable[[], Any]) -> None:
+    def draw(self, made: Tensor | None, again: Callable[[], Any] | None) -> None:
         """Random numbers were drawn, or their generator was seeded."""
+        if again is None:
+            self.interrupt("it asks for a generator of NumPy (rg.generator()): draw with raygrad (rg.rand, say)")
+            return
         if made is not None:
             pending = self.inputs.constant_array(made._data)
             made._data = pending
             self.origins[key_of(pending)] = RandomDraw(len(self.draws))
             self.kept.append(pending)
-        self.draws.append(again)
+        stream = current_stream(state.here)
+        of_user = stream is not PROGRAM
+        self.draws.append(DrawOfUserCode(again, stream.origin, stream.positions[-1] - 1) if of_user else again)
 
     def copy_of(self, array: np.ndarray[Any, Any]) -> Pending:
         """Return what stands for an array that user code captures, as it is now."""

@@ -76,6 +76,7 @@ def node_of(
         _call_cost=call.call_cost,
         _versions=versions,
         _sequence=next_sequence(),
+        _path=record.paths[0],
         _input_tangents=tangents,
     )
     if call.leaves:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import Path, path_of_application
 from raygrad.autograd.dispatch.device_dispatch import check_kinds
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.functions.function_traits import may_mark
@@ -57,8 +58,10 @@ class FunctionRecorder:
 
     def apply(self, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
+        path = path_of_application(state.here)
         with self.log.lock:
             one = FunctionCallInProgress(self, cls, args, named)
+            one.path = path
             call_signature = one.known_call_signature()
             if call_signature is None and (structure := one.known_structure()) is not None:
                 call_signature, record, values = one.deferred(structure)
@@ -79,6 +82,7 @@ class FunctionRecorder:
                     record.learn = PendingObservation(one.where, signature)
                     record.learn.general, record.learn.numbers = one.general, one.numbers
                 record.call_cost = one.call_cost
+                record.paths = (path,)
                 self.log.add(record)
                 values = [record.output(i) for i in range(1, len(call_signature.outputs))]
             result = one.returned(record, call_signature, values)
@@ -93,7 +97,10 @@ class FunctionRecorder:
 class FunctionCallInProgress(CallArguments):
     """One call under way: how it is recorded, and what its outputs become."""
 
-    __slots__ = ()
+    __slots__ = ("path",)
+
+    path: Path
+    """The path of the application."""
 
     def known_call_signature(self) -> CallSignature | None:
         """Return what calls like this one have in common, and find what is known of its time; None if neither runs nor
@@ -206,7 +213,7 @@ class FunctionCallInProgress(CallArguments):
             call_signature = with_flags(call_signature, self.flags, log.kinds)
         record = NodeRecord(log, call_signature.unchecked, self.sources, call_signature.outputs, user_site())
         record.effects = record.pinned = True
-        record.call_cost = self.call_cost
+        record.call_cost, record.paths = self.call_cost, (self.path,)
         record.learn = DeferredSignature(self, structure, self.structure)
         log.add(record)
         log.calls.add(record)
@@ -216,7 +223,7 @@ class FunctionCallInProgress(CallArguments):
         """Run up to and including the Function, wait, and return what its run showed with its outputs."""
         recorder, cls = self.recorder, self.cls
         record = NodeRecord(recorder.log, self._call(), self.sources, (CONTEXT,), user_site())
-        record.call_cost = self.call_cost
+        record.call_cost, record.paths = self.call_cost, (self.path,)
         recorder.log.add(record)
         record.effects = True
         record.pinned = True  # whether its context can leave its worker is not known yet (H10)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of
@@ -74,6 +75,7 @@ class HookRecorder:
                 settings=code.settings.now(),
             )
             made = record_with_leaves(self._inputs, call, sources, outputs, user_site(), reachable)
+            made.paths = state.here.stream.paths  # type: ignore[union-attr]  # the pass has set it for this hook
             made.near = source(getattr(owner, "_context", None))
             if code.will_run(shipped):
                 made.effects = True

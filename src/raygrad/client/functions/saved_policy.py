@@ -122,6 +122,8 @@ class CallRematerialisation(NamedTuple):
     """Of what the first run returned; None for a pure Function."""
     call_cost: CallCost | None
     """What is known of its time."""
+    paths: tuple[Any, ...]
+    """As `NodeRecord.paths`."""
 
     @staticmethod
     def of(
@@ -146,7 +148,7 @@ class CallRematerialisation(NamedTuple):
             recorder.log.add(made)
             fingerprint = made.output(0)
         return CallRematerialisation(
-            call_signature, record.site, inputs, sources, captured, fingerprint, record.call_cost
+            call_signature, record.site, inputs, sources, captured, fingerprint, record.call_cost, record.paths
         )
 
     def run(self, recorder: FunctionRecorder, grads: Sequence[Data | None]) -> Rematerialised:
@@ -164,7 +166,7 @@ class CallRematerialisation(NamedTuple):
         call = call_signature.call._replace(silent=True)  # what it emits was sent the first time
         again = NodeRecord(recorder.log, call, sources, call_signature.outputs, self.site)
         again.pinned = call_signature.pinned
-        again.call_cost = self.call_cost
+        again.call_cost, again.paths = self.call_cost, self.paths
         if signature.expected is None:
             again.learn = PendingObservation(call_signature.key, signature)
         recorder.log.add(again)

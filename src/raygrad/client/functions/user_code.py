@@ -16,8 +16,9 @@ import numpy as np
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.code.effects import gradient_effects
+from raygrad.workers.code.foreign_generators import foreign_generator_in
 from raygrad.workers.code.op_registry_sync import with_registrations
-from raygrad.workers.code.shipping import Shipped, definition_of, ship
+from raygrad.workers.code.shipping import Shipped, definition_of, ship, warn_once
 from raygrad.workers.executors.base import CODE_CACHE_SIZE
 
 from ..recording.record_inputs import InputRecorder
@@ -64,6 +65,10 @@ class UserCode:
         """Captured arrays as they were sent, of this submission and of the one before, so that an array which stays the
         same is sent once (`InputRecorder.snapshots`)."""
         self._captured_before: list[Pending] = []
+        self._examined: set[str] = set()
+        """Fingerprints of code that was searched for generators of NumPy and Python."""
+        self._drawing: set[tuple[str, str]] = set()
+        """Names of such code, and what it draws from: it was warned of."""
         self._registered = 0
         """How often code was registered."""
         self.waits = False
@@ -128,6 +133,9 @@ class UserCode:
         """Return user code with its fingerprint, taken now; register it, and note what it requests."""
         by_reference = self._inputs.by_reference
         found = ship(obj, in_process=by_reference)
+        if found.fingerprint not in self._examined:
+            self._examined.add(found.fingerprint)
+            self._warn_of_generators(obj)
         if not by_reference:
             found = with_registrations(found)
         if isinstance(obj, type):
@@ -143,6 +151,21 @@ class UserCode:
         self._register(found)
         self._registered += 1
         return found
+
+    def _warn_of_generators(self, obj: Any) -> None:
+        """Warn once of code that draws random numbers from a generator of NumPy or Python (DR-15)."""
+        drawn = foreign_generator_in(obj)
+        name = str(getattr(obj, "__qualname__", None) or type(obj).__qualname__)
+        if drawn is None or (name, drawn) in self._drawing:
+            return
+        self._drawing.add((name, drawn))
+        warn_once(
+            (name, drawn),  # of this session: other sessions warn of it, too
+            f"'{name}' draws from {drawn}: where it runs in a session, and when, decides which numbers these are, and "
+            "workers may repeat each other's; draw with raygrad (rg.rand, rg.randn), or from rg.generator(), a "
+            "generator of NumPy that SciPy takes, too (random_state=rg.generator()): both follow from rg.manual_seed, "
+            "eagerly and on any worker",
+        )
 
     def forget(self) -> None:
         """Take fingerprints again from here on: a submission has been made."""

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import Path, path_of_pass
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_on_device
@@ -59,6 +60,8 @@ class RetainedContext(NamedTuple):
     """The leaves that backward meets."""
     settings: Settings | None = None
     """Those under which backward was recorded, which its derivatives run again; None before."""
+    passes: tuple[Path, ...] = ()
+    """The paths of the passes that recorded the levels below."""
 
 
 class WantedGradients(NamedTuple):
@@ -106,7 +109,9 @@ class RecordedVjp(Node):
             again = tuple([entry for entry in retained.settings if entry[0] != "anomaly"])
             retained = retained._replace(settings=again)
         node = RecordedVjp()
-        node._base, node._retained_context, node._depth, node._items = base, retained, depth, items
+        passes = (*retained.passes, path_of_pass(state.here, within=True))
+        node._base, node._depth, node._items = base, depth, items
+        node._retained_context = retained._replace(passes=passes)
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
         node._metas = at_positions(wanted.positions, wanted.metas, results)
         node._places = dict(zip(wanted.positions, wanted.places, strict=True))
@@ -267,7 +272,11 @@ def record_vjp(
         sources.extend([source for _, _, source in retained.assigned])
         reachable = retained.reachable
         made, results = _recorded(
-            base, shape, sources, reachable if depth == 1 or reachable is None else reachable.again()
+            base,
+            shape,
+            sources,
+            reachable if depth == 1 or reachable is None else reachable.again(),
+            retained.passes,
         )
         if not differentiate:
             return results, frozenset()
@@ -330,9 +339,14 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
 
 
 def _recorded(
-    base: RecordedFunction, shape: VjpSignature, sources: list[Any], reachable: ReachableLeaves | None
+    base: RecordedFunction,
+    shape: VjpSignature,
+    sources: list[Any],
+    reachable: ReachableLeaves | None,
+    passes: tuple[Path, ...] = (),
 ) -> tuple[NodeRecord, list[Pending | None]]:
-    """Record a derivative that reads the context and `sources`, and return its record and its results."""
+    """Record a derivative that reads the context and `sources`, and return its record and its results. `passes` are
+    those of the levels below."""
     recorder = base._recorder
     fn, captured = base.code_now()
     if captured:
@@ -347,6 +361,7 @@ def _recorded(
     made.near = sources[0]
     if recorder.code.will_run(recorder.code.ship(base._applied)):
         made.effects = True
+    made.paths = (base._path, *passes, path_of_pass(state.here, within=True))
     made.call_cost = base._call_cost
     made.learn = shape.learning
     results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
@@ -402,6 +417,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
         )
         made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
         made.effects |= recorder.code.will_run(shipped)
+        made.paths = (node._path, path_of_pass(state.here, within=True))
     values = [made.output(number, None) for number in range(1, 1 + len(wanted.positions))]
     return at_positions(wanted.positions, values, len(node._edges))
 

@@ -188,6 +188,7 @@ class NodeRecord(AbstractNodeRecord):
         "near",
         "needed",
         "outputs",
+        "paths",
         "pin",
         "pinned",
         "site",
@@ -218,6 +219,8 @@ class NodeRecord(AbstractNodeRecord):
         self.effects = False
         """It runs even when nobody holds an output."""
         self.near: Source = None
+        self.paths: tuple[Any, ...] = ()
+        """Of user code, the paths by which it draws random numbers; see `Call.paths`."""
         self.leaf: Constant | None = None
         """What it moves to a device, of what the client has: then it can be done again."""
         self.template: Template | None = None
@@ -286,6 +289,7 @@ def record_of_op(
     self.pin = log.pin
     self.live = self.saved = 0
     self.effects = self.pinned = self.failed = False
+    self.paths = ()
     self.leaf = self.near = self.learn = self.values = self.call_cost = None
     self.needed = self.run = self.base = -1
     self.story = ""

@@ -135,7 +135,7 @@ class SessionRecorder(Recorder):
 
     # ---- what is noted ----------------------------------------------------------------------------------------------
 
-    def drawn(self, made: Tensor | None, again: Callable[[], Any]) -> None:
+    def drawn(self, made: Tensor | None, again: Callable[[], Any] | None) -> None:
         if self.log.trace is not None:
             self.log.trace.draw(made, again)
 

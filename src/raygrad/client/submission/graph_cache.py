@@ -19,7 +19,7 @@ from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, Suppl
 
 from ..functions.resource_requests import ResourceRequest
 from ..recording.records import NodeRecord, SpecEntry
-from .submission import build, is_stored, value_here
+from .submission import build, is_stored, paths_of, value_here
 
 MAX_GRAPHS = 16
 """Graphs of a session that are remembered. At 20,000 nodes one takes about 5 MB, which its plan holds anyway."""
@@ -82,7 +82,7 @@ class GraphCache:
         shift = len(given)
         for record in records:
             record.base += shift
-        return GraphSubmission(run, known.graph, known.encoded, known.key, given)
+        return GraphSubmission(run, known.graph, known.encoded, known.key, given, paths_of(records))
 
 
 def _outline(records: Sequence[NodeRecord], hints: tuple[CostHint, ...]) -> _GraphOutline | None:

@@ -113,8 +113,14 @@ def build(
     graph = Graph(tuple(specs), tuple(externals.specs), tuple(nodes), tuple(keep), open_ended, demands, hints)
     encoded = encode_graph(graph)
     return Built(
-        GraphSubmission(run, graph, encoded, structural_hash(encoded), tuple(externals.given)), externals.sources
+        GraphSubmission(run, graph, encoded, structural_hash(encoded), tuple(externals.given), paths_of(records)),
+        externals.sources,
     )
+
+
+def paths_of(records: Sequence[NodeRecord]) -> dict[int, tuple[Any, ...]]:
+    """Return, by node of user code, the paths by which it draws random numbers."""
+    return {index: record.paths for index, record in enumerate(records) if record.paths}
 
 
 class _Externals(NamedTuple):

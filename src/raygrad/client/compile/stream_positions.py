@@ -1,0 +1,83 @@
+"""Random streams over a compiled call: the paths of its user code, as each replay of the call has them.
+
+`tracing` notes where the stream of the program stands when a call begins; `replay` moves the paths that the call
+recorded, and the stream, on by as much as the call did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import (
+    HOOK,
+    PASS,
+    Path,
+    RandomStream,
+    StreamOrigin,
+    current_stream,
+    origin_for,
+)
+
+_PLACES = {PASS: 1, HOOK: 2}
+"""Of the parts that tell passes and hooks from applications, the place of their number among positions."""
+
+
+class DrawOfUserCode(NamedTuple):
+    """A draw of user code that ran at the client."""
+
+    again: Callable[[], Any]
+    origin: StreamOrigin
+    """That of the stream of this code."""
+    ordinal: int
+    """The ordinal of the draw."""
+
+
+class StreamPositions:
+    """Where the random stream of the code that calls a function stands at one moment."""
+
+    def __init__(self) -> None:
+        stream = current_stream(state.here)
+        self.origin, self.positions = stream.origin, stream.positions
+
+    def advance(self, began: StreamPositions, ended: StreamPositions) -> None:
+        """Move the stream, which stood here before a replay's draws, on as a call moved it between two moments."""
+        stream = current_stream(state.here)
+        if ended.origin is began.origin:
+            moves = zip(self.positions, began.positions, ended.positions, strict=True)
+            stream.reseed(self.origin, [now + end - start for now, start, end in moves])
+        else:  # seeded in the call, and by its replay
+            stream.reseed(stream.origin, ended.positions)
+
+    def drawn(self, draw: Callable[[], Any] | DrawOfUserCode, began: StreamPositions) -> Any:
+        """Repeat a draw, or a seeding, for a call that begins here."""
+        if not isinstance(draw, DrawOfUserCode):
+            return draw()
+        here = state.here
+        stream = RandomStream(self._moved_origin(draw.origin, began))
+        stream.reseed(stream.origin, (0, 0, 0, draw.ordinal))
+        outer, here.stream = here.stream, stream
+        try:
+            return draw.again()
+        finally:
+            here.stream = outer
+
+    def paths(self, recorded: Mapping[int, tuple[Path, ...]], began: StreamPositions) -> dict[int, tuple[Path, ...]]:
+        """Return the paths of a call that begins here, given those of the call that `began` there. What was made or
+        registered before it, or after the call has seeded the stream, keeps its path."""
+        return {node: tuple([self._moved_path(path, began) for path in paths]) for node, paths in recorded.items()}
+
+    def _moved_path(self, path: Path, began: StreamPositions) -> Path:
+        if path[0] is not began.origin:
+            return (self._moved_origin(path[0], began), *path[1:])
+        kind = _PLACES.get(path[1], 0)
+        first = 2 if kind else 1
+        ordinal = path[first]
+        if ordinal < began.positions[kind]:
+            return path
+        ordinal += self.positions[kind] - began.positions[kind]
+        return (self.origin, *path[1:first], ordinal, *path[first + 1 :])
+
+    def _moved_origin(self, origin: StreamOrigin, began: StreamPositions) -> StreamOrigin:
+        return origin_for([self._moved_path(path, began) for path in origin.paths]) if origin.paths else origin

@@ -1,0 +1,110 @@
+"""Random generators that user code uses besides raygrad's: those of NumPy and Python, global or captured (DR-15).
+
+Their numbers depend on where and when code runs. The client warns by it when it ships code. No user code runs.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import random
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from .bytecode import inner_codes
+from .importable import is_well_known
+from .visitor import reachable
+
+_GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
+_SEEDS_ITSELF: Final = random.SystemRandom
+
+
+def foreign_generator_in(obj: Any) -> str | None:
+    """Return what names a generator from which user code draws, or None: `np.random.rand`, a captured `Generator`, or
+    `stats.norm.rvs` of SciPy, which draws from NumPy's unless it is told another one."""
+    for value in reachable(obj, _may_be_of_the_user):
+        if isinstance(value, _GENERATORS) and not isinstance(value, _SEEDS_ITSELF):
+            return f"a captured {type(value).__name__}"
+        if type(value) is FunctionType:
+            found = _drawn_from(value.__code__, _variables_of(value))
+            if found is not None:
+                return found
+    return None
+
+
+def _may_be_of_the_user(obj: Any) -> bool:
+    return type(obj) is not ModuleType and (isinstance(obj, _GENERATORS) or not is_well_known(obj))
+
+
+def _variables_of(function: FunctionType) -> Callable[[str], Any]:
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    space = function.__globals__
+
+    def value(name: str) -> Any:
+        if name in cells:
+            try:
+                return cells[name].cell_contents
+            except ValueError:  # not bound yet
+                return None
+        return space.get(name, vars(builtins).get(name))
+
+    return value
+
+
+def _drawn_from(code: CodeType, value: Callable[[str], Any]) -> str | None:
+    """Return how code names a generator's method, inner functions included."""
+    passed = any([isinstance(one, tuple) and "random_state" in one for one in code.co_consts])
+    for root, path in _dotted_names(code, value):
+        found = root
+        for name in path[1:]:
+            inside = isinstance(found, ModuleType) or (name == "rvs" and type(found).__module__.startswith("scipy."))
+            found = getattr(found, name, None) if inside else None
+        owner = getattr(found, "__self__", None)
+        if isinstance(owner, _GENERATORS) and not isinstance(owner, _SEEDS_ITSELF):
+            return ".".join(path)
+        if path[-1] == "rvs" and found is not None and not passed:
+            return ".".join(path)
+    for inner in inner_codes(code):
+        found = _drawn_from(inner, value)
+        if found is not None:
+            return found
+    return None
+
+
+def _dotted_names(code: CodeType, value: Callable[[str], Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Yield how code names globals, variables of enclosing functions and what it imports itself, with attributes:
+    `a.b.c` as (a, b, c), after the value of `a`."""
+    imported: dict[str, Any] = {}
+    module: Any = None
+    root: Any = None
+    path: tuple[str, ...] = ()
+    for one in dis.get_instructions(code):
+        name = str(one.argval)
+        if one.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            path = path and (*path, name)
+            continue
+        if one.opname in ("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"):
+            continue
+        if path:
+            yield root, path
+            path = ()
+        if one.opname == "IMPORT_NAME":
+            module = sys.modules.get(name)
+        elif one.opname == "IMPORT_FROM":
+            root = getattr(module, name, None)
+        elif one.opname.startswith("STORE_FAST"):
+            imported[name] = root if root is not None else module
+        elif one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"):
+            root, path = value(name), (name,)
+        elif one.opname.startswith("LOAD_FAST") and name in imported:
+            root, path = imported[name], (name,)
+        if one.opname not in ("IMPORT_NAME", "IMPORT_FROM", "STORE_FAST"):
+            module = None
+        if not path and one.opname != "IMPORT_FROM":
+            root = None
+    if path:
+        yield root, path
