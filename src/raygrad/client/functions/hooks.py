@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of
@@ -71,7 +72,7 @@ class HookRecorder:
                 gradients=len(values),
                 shown=len(extra_inputs),
                 leaves=None,
-                settings=code.settings.now(),
+                settings=code.settings.now(state.here),
             )
             made = record_with_leaves(self._inputs, call, sources, outputs, user_site(), reachable)
             made.near = source(getattr(owner, "_context", None))
