@@ -12,7 +12,8 @@ import weakref
 from typing import Final
 
 SEGMENTS: Final[list[None]] = []
-"""One entry per segment that a worker runs in this process, on any thread."""
+"""One entry per segment that a worker runs in this process, on any thread, and per deferred operation that is recorded
+now: such a thread has a default dtype of its own (`Modes.default_dtype`)."""
 
 
 class OpenSession:

@@ -18,8 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from ..core import dtypes
-from ..core.dtypes import DefaultDtype
-from ..core.modes import Modes, state
+from ..core.modes import state
 from ..core.session_threads import SEGMENTS
 from ..nodes.anomaly import AnomalyMode
 from .autocast import capture_modes, restored_modes
@@ -88,11 +87,11 @@ def _variable_of_numpy(module: str, name: str, instead: Any) -> Any:
 
 _errors = _variable_of_numpy("numpy._core.umath", "_extobj_contextvar", _Errors())
 _options = _variable_of_numpy("numpy._core.printoptions", "format_options", _Options())
-_errors_now, _options_now = _errors.get, _options.get
+errors_now, options_now = _errors.get, _options.get
 _fresh = contextvars.Context()
-_ERRORS: Final[Any] = _fresh.run(_errors.get)
-"""What NumPy does of itself: it is the same object as long as nobody sets anything."""
-_OPTIONS: Final[Any] = _fresh.run(_options.get)
+ERRORS: Final[Any] = _fresh.run(_errors.get)
+OPTIONS: Final[Any] = _fresh.run(_options.get)
+"""What `errors_now` and `options_now` return as long as nobody sets anything: the same objects each time."""
 
 
 def _plain_errors() -> tuple[Any, ...]:
@@ -111,22 +110,6 @@ _FLOAT32: Final = dtypes.float32
 def capture_settings() -> Settings:
     """Return the settings of this thread; () if all are as a program finds them at its start."""
     here = state.here
-    if (
-        here.casting is None
-        and here.device is None
-        and here.anomaly is None
-        and not here.inference
-        and here.engine_threads
-        and DefaultDtype.dtype is _FLOAT32
-        and not SEGMENTS
-        and _errors_now() is _ERRORS
-        and _options_now() is _OPTIONS
-    ):
-        return ()
-    return _captured(here)
-
-
-def _captured(here: Modes) -> Settings:
     found: list[tuple[Any, ...]] = []
     modes = capture_modes()
     if modes:
@@ -140,14 +123,14 @@ def _captured(here: Modes) -> Settings:
         found.append(("inference",))
     if not here.engine_threads:
         found.append(("one thread",))
-    if _errors.get() is not _ERRORS:
+    if _errors.get() is not ERRORS:
         errors, handler = _plain_errors(), np.geterrcall()
         if errors != _PLAIN_ERRORS:
             found.append(("errors", *errors))
         if handler is not None:
             found.append((ERROR_HANDLER, handler))
     options = _options.get()
-    if options is not _OPTIONS:
+    if options is not OPTIONS:
         found.extend(_captured_options())
     return tuple(found)
 
@@ -178,7 +161,7 @@ def restored_settings(recorded: Settings) -> Generator[None]:
     given = {entry[0]: entry[1:] for entry in recorded}
     here = state.here
     modes = here.anomaly, here.inference, here.engine_threads, here.default_dtype
-    errors, options = _errors.set(_ERRORS), _options.set(_OPTIONS)
+    errors, options = _errors.set(ERRORS), _options.set(OPTIONS)
     SEGMENTS.append(None)
     try:
         casting = given.get("casting", ())
@@ -233,7 +216,7 @@ class WorkerSettings:
     def __enter__(self) -> None:
         SEGMENTS.append(None)
         state.here.default_dtype = _FLOAT32
-        self._errors, self._options = _errors.set(_IGNORING), _options.set(_OPTIONS)
+        self._errors, self._options = _errors.set(_IGNORING), _options.set(OPTIONS)
 
     def __exit__(self, *_: object) -> None:
         _options.reset(self._options)
@@ -243,7 +226,7 @@ class WorkerSettings:
 
 def with_default_settings(run: Callable[[Any], None]) -> Callable[[Any], None]:
     """Return code of a segment that runs under the default settings, as most user code does."""
-    set_errors, reset_errors, options_now, default = _errors.set, _errors.reset, _options.get, _ERRORS
+    set_errors, reset_errors, options_now, default = _errors.set, _errors.reset, _options.get, ERRORS
 
     def by_default(slots: Any) -> None:
         token = set_errors(default)
@@ -252,7 +235,7 @@ def with_default_settings(run: Callable[[Any], None]) -> Callable[[Any], None]:
         finally:
             reset_errors(token)
             state.here.default_dtype = _FLOAT32  # what it has set ends with it
-            if options_now() is not _OPTIONS:
-                _options.set(_OPTIONS)
+            if options_now() is not OPTIONS:
+                _options.set(OPTIONS)
 
     return by_default

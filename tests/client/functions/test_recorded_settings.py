@@ -364,3 +364,28 @@ def test_a_compiled_function_goes_by_its_settings(session: Any) -> None:
                 found.append(step(x).tolist())
         assert found[0] == found[1] == found[4] != found[2] == found[3]
         assert step.recorded == 4  # each kind twice, the first time to see what Makes returns
+
+
+class Counts(rg.autograd.Function):
+    """Returns whole numbers."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return rg.from_numpy(np.arange(x.shape[0]))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+def test_an_operation_that_is_recorded_later_goes_by_the_default_dtype_of_its_call(session: Any) -> None:
+    def half() -> Any:
+        Counts.apply(ones())
+        with floats(rg.float64):
+            later = Counts.apply(rg.ones(3)) * 0.1
+        return later.dtype, later.tolist()
+
+    expected = half()
+    assert expected[0] == rg.float64
+    with session:
+        assert half() == expected

@@ -138,3 +138,18 @@ def test_threads_of_user_code_are_not_meant(session: Any) -> None:
     with session:
         x = rg.tensor([1.0, 1.0], requires_grad=True)
         assert Spreads.apply(Spreads.apply(x)).tolist() == [7.0, 13.0]
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(180)
+def test_threads_on_ray_are_told_or_enter_the_session(ray_started: Any) -> None:
+    with rg.Session("ray", workers=2) as session:
+
+        def work(number: int) -> Any:
+            with session:
+                return Doubles.apply(rg.tensor([float(number)]))
+
+        with ThreadPoolExecutor(3) as pool:
+            assert [y.tolist() for y in pool.map(work, range(4))] == [[0.0], [2.0], [4.0], [6.0]]
+        with pytest.warns(UserWarning, match="outside of the session"):
+            in_thread(applied)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 from ..programs.functions import square
@@ -281,7 +282,9 @@ def hooks_belong_to_their_thread(T: Any, log: Log) -> Any:
     def work():
         (x * x).sum().backward()
 
-    with T.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
+    hooks = T.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept)
+    with hooks, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the thread .* computes at once")  # in a session: not in this thread
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()

@@ -116,7 +116,7 @@ class CompiledFunction(Generic[P, R]):
             leaves, structure = flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             known = {id(tensor): self._inputs.leaf(tensor) for tensor in tensors}
-            modes = (here.grad, here.saving, self._settings.now())
+            modes = (here.grad, here.saving, self._settings.now(here))
             key = (structure, log.pin, modes, tuple(_identities(leaves, known)))
             found = self._kinds.pop(key, None)
             if found is None:

@@ -78,7 +78,7 @@ class CallArguments:
         self.cls = cls
         self.shipped = shipped = recorder.code.ship(cls)
         self.fn = "@" + shipped.fingerprint
-        self.settings = recorder.code.settings.now()
+        self.settings = recorder.code.settings.now(here)
         self.embedded: list[Constant] = []
         """Arguments that are objects with tensors in them."""
         self.objects: list[Any] = []

@@ -72,7 +72,7 @@ class HookRecorder:
                 gradients=len(values),
                 shown=len(extra_inputs),
                 leaves=None,
-                settings=code.settings.now(),
+                settings=code.settings.now(state.here),
             )
             made = record_with_leaves(self._inputs, call, sources, outputs, user_site(), reachable)
             made.paths = state.here.stream.paths  # type: ignore[union-attr]  # the pass has set it for this hook

@@ -10,7 +10,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from raygrad.autograd.dispatch.settings import LIVE, capture_settings
+from raygrad.autograd.core.dtypes import DefaultDtype, float32
+from raygrad.autograd.core.modes import Modes
+from raygrad.autograd.core.session_threads import SEGMENTS
+from raygrad.autograd.dispatch.settings import ERRORS, LIVE, OPTIONS, capture_settings, errors_now, options_now
 from raygrad.errors import NotShippable
 from raygrad.proto.ir.nodes import Settings
 from raygrad.workers.code.shipping import Shipped
@@ -19,6 +22,8 @@ from raygrad.workers.code.warning_filters import Filters, make_errors, number_of
 
 class SettingsRecorder:
     """The settings under which one session records user code."""
+
+    __slots__ = ("_at_start", "_entry", "_latest", "_remote", "_ship")
 
     def __init__(self, ship: Callable[[Any], Shipped], *, remote: bool) -> None:
         """`ship` ships user code; `remote` workers have processes of their own."""
@@ -30,9 +35,21 @@ class SettingsRecorder:
         self._entry: Settings = ()
         """What nodes say of these."""
 
-    def now(self) -> Settings:
+    def now(self, here: Modes) -> Settings:
         """Return the settings of user code that is recorded now; () if all are as a program finds them at its start,
-        and warnings filtered as when the session began."""
+        and warnings filtered as when the session began. `here` are the modes of this thread."""
+        if (
+            here.only_recorder is not None  # and so neither anomaly detection nor inference mode is on
+            and here.casting is None
+            and here.device is None
+            and here.engine_threads
+            and DefaultDtype.dtype is float32
+            and not SEGMENTS
+            and errors_now() is ERRORS
+            and options_now() is OPTIONS
+            and warnings.filters == self._latest
+        ):
+            return self._entry
         found = capture_settings()
         if warnings.filters != self._latest:
             self._look_at_filters()

@@ -103,7 +103,7 @@ class RecordedVjp(Node):
         requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
         data = [None if t is None else base._recorder.inputs.leaf(t) for t in items]
         if retained.settings is None:
-            retained = retained._replace(settings=base._recorder.code.settings.now())
+            retained = retained._replace(settings=base._recorder.code.settings.now(state.here))
         values, flows = record_vjp(base, retained, depth, data, requires, wanted, True)
         if depth == 1 and retained.settings:  # whether a later pass looks for NaN, that pass says
             again = tuple([entry for entry in retained.settings if entry[0] != "anomaly"])
@@ -201,7 +201,7 @@ class VjpSignature:
             *[recorder.log.specs.of_meta(meta, place) for meta, place in gradients],
         )
         present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
-        settings = recorder.code.settings.now() if settings is None else settings
+        settings = recorder.code.settings.now(state.here) if settings is None else settings
         positions = tuple(wanted.positions)
         key = ("vjp", base._fn, depth, present, tuple(requires), positions, differentiate, base._of_part, settings)
         self.known = known = observed.gradients.get(key)
@@ -315,7 +315,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
             base._of_part,
             refusal,
             None if needed is None else tuple(needed),
-            settings := recorder.code.settings.now(),
+            settings := recorder.code.settings.now(state.here),
         ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
@@ -413,7 +413,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
             attributes=(),
             reports_effects=False,
             leaves=None,
-            settings=recorder.code.settings.now(),
+            settings=recorder.code.settings.now(state.here),
         )
         made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
         made.effects |= recorder.code.will_run(shipped)

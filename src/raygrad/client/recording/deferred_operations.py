@@ -11,8 +11,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from raygrad.autograd.core.dtypes import get_default_dtype
 from raygrad.autograd.core.modes import Modes, state
 from raygrad.autograd.core.recorder import Pending, Recorder
+from raygrad.autograd.core.session_threads import SEGMENTS
 from raygrad.autograd.nodes.node import Node, next_sequence
 from raygrad.autograd.tensor.presumed_tensor import DeferredTensor, complete, hidden_data
 from raygrad.autograd.tensor.tensor import Tensor
@@ -52,6 +54,7 @@ class DeferredOperation:
 
     __slots__ = (
         "__weakref__",
+        "_dtype",
         "_grad",
         "_log",
         "_method",
@@ -69,7 +72,7 @@ class DeferredOperation:
         self._log = log
         self._method = method
         self._operands = operands
-        self._grad = state.here.grad
+        self._grad, self._dtype = state.here.grad, get_default_dtype()
         self._pin = log.pin
         self._site = site
         self.error: Exception | None = None
@@ -122,8 +125,10 @@ class DeferredOperation:
             mark = next_sequence()
             state.here = Modes()
             state.here.grad, state.here.recorder = self._grad, log.recorder
+            state.here.default_dtype = self._dtype
             state.changed()
             log.pin = self._pin
+            SEGMENTS.append(None)
             try:
                 made = self._method(*self._operands)
             except (RaygradError, TypeError) as error:
@@ -131,6 +136,7 @@ class DeferredOperation:
                 error.add_note(f"raygrad: raised for an operation at {self._site}")
                 raise
             finally:
+                SEGMENTS.pop()
                 state.here, log.pin = modes, pin
             for record in log.records[count:]:
                 record.site = self._site
