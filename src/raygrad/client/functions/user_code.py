@@ -95,11 +95,13 @@ class UserCode:
         eagerly: the code changes what it captures, or it captures what may change and has not been seen to run yet. A
         forward has, unless its class says by `infer` what it returns, and asks not to be waited for."""
         shipment = shipped.shipment
-        if (shipment.watched is None and not shipment.shares_state) or self._log.trace is not None:
+        if not shipment.shares_state and (forward or shipment.watched is None):
+            return False
+        if self._log.trace is not None:
             return False
         if not shipment.shares_state:
             definition = definition_of(shipment.live)
-            if forward or definition in self._tried:
+            if definition in self._tried:
                 return False
             self._tried.add(definition)
         if shipment.watched is not None:

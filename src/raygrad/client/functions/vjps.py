@@ -320,7 +320,7 @@ def _recorded(
 ) -> tuple[NodeRecord, list[Pending | None]]:
     """Record a derivative that reads the context and `sources`, and return its record and its results."""
     recorder = base._recorder
-    fn, captured = base.code_now()
+    fn, captured, at_once = base.code_now()
     if captured:
         sources.extend([recorder.inputs.source(value) for value in captured])
     vjp = shape.vjp
@@ -331,7 +331,7 @@ def _recorded(
     if state.here.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
-    if recorder.code.will_run(recorder.code.ship(base._applied)):
+    if at_once:
         made.effects = True
     made.call_cost = base._call_cost
     made.learn = shape.learning
