@@ -18,8 +18,9 @@ from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
 
+from ..code.changing_code import note_run
 from ..code.op_registry_sync import use_registrations
-from ..code.shipping import Shipment, note_run, open_shipment, pickle_value
+from ..code.shipping import Shipment, open_shipment, pickle_value
 from ..code.warning_capture import WarningCollector
 from ..interpreter.compiler import compile_steps
 from ..interpreter.user_emits import emitting_to

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -207,3 +208,47 @@ def test_h17_on_ray_what_code_captures_is_that_of_its_application_and_of_the_pas
         for name, make in KINDS.items():
             found[name] = reads_at_each_moment(make())
     assert found == eagerly
+
+
+@pytest.mark.filterwarnings("ignore:.*(captures|changes).*:UserWarning")
+def test_dr_06_a_function_that_counts_or_fills_an_array_does_so_at_once() -> None:
+    def run() -> list[Any]:
+        calls, filled, settings = 0, np.zeros(2), SimpleNamespace(history=[])
+
+        class Fills(rg.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                filled[0] += 1.0
+                return x * filled[0]
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                settings.history.append(calls)
+                return grad * filled[0]
+
+        x, found = rg.ones(2, requires_grad=True), []
+        for _ in range(3):
+            y = Fills.apply(x)
+            found += [calls, filled.tolist()]
+            y.sum().backward()
+            found += [list(settings.history), x.grad.tolist()]
+        return found
+
+    eagerly = run()
+    with rg.Session():
+        assert run() == eagerly
+
+
+def test_what_is_changed_in_a_captured_object_is_warned_of_where_it_is_lost() -> None:
+    settings = SimpleNamespace(history=[])
+
+    class Fills(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            settings.history.append(1)
+            return x * 2.0
+
+    with rg.Session(strict=True), pytest.warns(UserWarning, match="'Fills' changes 'settings'.*stays on the worker"):
+        Fills.apply(rg.ones(2))

@@ -15,9 +15,10 @@ import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.workers.code.changing_code import definition_of
 from raygrad.workers.code.effects import gradient_effects
 from raygrad.workers.code.op_registry_sync import with_registrations
-from raygrad.workers.code.shipping import Shipped, definition_of, ship
+from raygrad.workers.code.shipping import Shipped, ship
 from raygrad.workers.executors.base import CODE_CACHE_SIZE
 
 from ..recording.record_inputs import InputRecorder
