@@ -17,6 +17,9 @@ MUTATORS: Final = frozenset(
 )
 """Methods that change a container."""
 
+ARRAY_MUTATORS: Final = frozenset({"fill", "itemset", "partition", "put", "resize", "sort"})
+"""Methods that change an array."""
+
 _ATTRIBUTE_LOADS: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 _GLOBAL_OPS: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _ATTRIBUTE_STORES: Final = ("STORE_ATTR", "DELETE_ATTR")
@@ -128,7 +131,7 @@ def passes_on(code: CodeType, name: str) -> bool:
     instructions = [one for one in found if one.opname not in _NO_EFFECT]
     for position, one in enumerate(instructions):
         if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLASSDEREF") and one.argval == name:
-            user = _user_of(instructions, position)
+            user, _ = _user_of(instructions, position)
             if user is None:
                 return True
             if instructions[user].opname in _READS:
@@ -141,24 +144,53 @@ def passes_on(code: CodeType, name: str) -> bool:
     return any(passes_on(inner, name) for inner in inner_codes(code))
 
 
-def _user_of(instructions: list[dis.Instruction], position: int) -> int | None:
-    """Return which instruction takes what one has loaded from the stack, None if it is not sure."""
+def contents_changed(code: CodeType, name: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield how code changes the contents of what a variable stands for, inner functions included: the path to what is
+    changed ("[]" for an item), and the method, or "" for an item that is stored or deleted."""
+    instructions = [one for one in dis.get_instructions(code) if one.opname not in _NO_EFFECT]
+    for position, one in enumerate(instructions):
+        if one.opname not in ("LOAD_GLOBAL", "LOAD_DEREF") or one.argval != name:
+            continue
+        path: tuple[str, ...] = ()
+        user, depth = _user_of(instructions, position)
+        while user is not None:
+            taker = instructions[user]
+            if taker.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
+                added_to = instructions[user - 1].opname == "SWAP"  # `a[i] += 1` brings `a` into its place at the end
+                if depth == (3 if added_to else 2):  # the container, neither the value nor the index
+                    yield path, ""
+            elif taker.opname in _ATTRIBUTE_LOADS:
+                if taker.argval in MUTATORS or taker.argval in ARRAY_MUTATORS:
+                    yield path, str(taker.argval)
+                path = (*path, str(taker.argval))
+            elif taker.opname == "BINARY_SUBSCR":
+                path = (*path, "[]")
+            if taker.opname not in _ATTRIBUTE_LOADS and taker.opname != "BINARY_SUBSCR":
+                break
+            user, depth = _user_of(instructions, user)
+    for inner in inner_codes(code):
+        yield from contents_changed(inner, name)
+
+
+def _user_of(instructions: list[dis.Instruction], position: int) -> tuple[int | None, int]:
+    """Return which instruction takes what one has loaded from the stack, None if it is not sure, and at what depth in
+    the stack it is then."""
     depth = 1
     for number in range(position + 1, len(instructions)):
         one = instructions[number]
         if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
-            return None
+            return None, 0
         taken = _TAKEN.get(one.opname)
         if taken is None:
             effect = dis.stack_effect(one.opcode, one.arg if one.opcode >= dis.HAVE_ARGUMENT else None)
             if depth + effect < 1:
-                return number
+                return number, depth
             depth += effect
         elif depth <= taken:
-            return number
+            return number, depth
         else:
             depth += dis.stack_effect(one.opcode, one.arg if one.opcode >= dis.HAVE_ARGUMENT else None)
-    return None
+    return None, 0
 
 
 _TAKEN: Final = {"BINARY_SUBSCR": 2, "LOAD_ATTR": 1, "LOAD_METHOD": 1, "GET_ITER": 1, "CONTAINS_OP": 2, "COMPARE_OP": 2}

@@ -52,8 +52,10 @@ from .visitor import (
     descriptor_parts,
     dict_parts,
     function_parts,
+    is_data,
     item_parts,
     method_parts,
+    module_parts,
     partial_parts,
     property_parts,
     slot_names,
@@ -214,6 +216,14 @@ class CapturedState(Visitor):
         owner = function.__self__
         return [] if owner is None or type(owner) is ModuleType else [("self", "self", function, owner)]
 
+    def _module(self, module: ModuleType) -> list[Part]:
+        """Visit the data in a module of the user's that is shipped as a whole. A compiled function reads what its code
+        names of one."""
+        if not self._ships or imports_alike(module.__name__):
+            return []
+        self.guard.members(module)
+        return [part for part in module_parts(module) if is_data(part[3])]
+
     def _buffer(self, buffer: Any) -> list[Part]:
         self.guard.buffer(buffer)
         return []
@@ -315,6 +325,7 @@ _LOOKS: Final[dict[type[Any], Callable[[CapturedState, Any], Sequence[Part]]]] =
     SimpleNamespace: CapturedState._derived,
     weakref.ref: lambda _, value: [],  # what it refers to is not to be kept alive
     MappingProxyType: CapturedState._proxy,
+    ModuleType: CapturedState._module,
     type: CapturedState._class,
     FunctionMeta: CapturedState._class,
     Tensor: CapturedState._tensor,

@@ -26,6 +26,7 @@ from .visitor import (
     annotation_parts,
     class_parts,
     function_parts,
+    is_data,
     module_parts,
     slot_names,
     slot_parts,
@@ -193,13 +194,18 @@ class CodeCacheKey:
         return (self._identity(cls), tuple([(role, name, look(value)) for role, name, _, value in class_parts(cls)]))
 
     def _module(self, module: ModuleType) -> Any:
-        """A module of the user's: what its names stand for, though not what containers among it hold."""
+        """A module of the user's: its data; functions and classes by identity, unless code names them."""
+        again = self._again(module)
+        if again is not None:
+            return again
         if imports_alike(module.__name__):
             return self._identity(module)
         self.guard.members(module)
         held = module_parts(module)
         self.held.append(held)
-        return (self._identity(module), tuple([(name, id(value)) for _, name, _, value in held]))
+        look = self._look
+        tokens = [(name, look(value) if is_data(value) else id(value)) for _, name, _, value in held]
+        return (self._identity(module), tuple(tokens))
 
     # ---- data -------------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,14 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
+import numpy as np
+
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .bytecode import inner_codes, paths_to, stored_outside, stores_attribute
+from .bytecode import ARRAY_MUTATORS, contents_changed, inner_codes, paths_to, stored_outside, stores_attribute
 from .guard import ABSENT
 from .importable import is_well_known
-from .visitor import DEPTH, TRANSPARENT, Part, parts, reachable
+from .visitor import DEPTH, PLAIN, TRANSPARENT, Part, parts, reachable
 
 ADDS, READS, REPLACES = 1, 2, 4
 """Flags: effects of code on the `.grad` of leaves that are not its own: changes it, reads it, assigns it."""
@@ -124,11 +126,13 @@ class _ChangeSearch:
             found = stored_outside(code, frozenset(code.co_freevars), bound, _leaves_among(held))
             if found is not None:
                 return found
+            for role, name, _, value in held:
+                if role in ("cell", "global") and _changes_contents(obj.__code__, name, value):
+                    return name
         return self._of_parts(held, depth)
 
     def _of_parts(self, held: list[Part], depth: int) -> str | None:
-        """Return the name that the parts of an object change. Static methods and properties count by their captures,
-        not by their own stores: a Function whose forward keeps count in a global is used as if it did not."""
+        """Return the name that the parts of an object change."""
         for role, _, _, value in sorted(
             held, key=lambda part: part[0] != "class"
         ):  # what an object does itself comes first
@@ -136,8 +140,6 @@ class _ChangeSearch:
                 continue
             if role == "class":
                 found = self._of_methods(value, depth - 1)
-            elif role in ("function", "accessor"):
-                found = self._of_parts(parts(value), depth)
             else:
                 found = self.of(value, role == "method", depth - (role not in TRANSPARENT))
             if found is not None:
@@ -156,6 +158,25 @@ class _ChangeSearch:
                     if found is not None:
                         return found
         return None
+
+
+def _changes_contents(code: CodeType, name: str, value: Any) -> bool:
+    """Tell whether code changes an array that a variable stands for, or what is in an object of the user's: items, or
+    containers and arrays among attributes. Of a container itself the search knows by other means."""
+    if isinstance(value, ModuleType | type | FunctionType | Tensor) or type(value) in PLAIN:
+        return False
+    for path, method in contents_changed(code, name):
+        changed: Any = value
+        for attribute in path:
+            changed = ABSENT if attribute == "[]" else inspect.getattr_static(changed, attribute, ABSENT)
+        if isinstance(changed, np.ndarray):
+            return not method or method in ARRAY_MUTATORS
+        if path and (isinstance(changed, _CONTAINERS) or (changed is ABSENT and not method)):
+            return True
+    return False
+
+
+_CONTAINERS: Final = (list, dict, set, bytearray, deque)
 
 
 def _leaves_among(held: list[Part]) -> frozenset[str]:

@@ -60,6 +60,7 @@ class Guard:
         "_cells",
         "_copies",
         "_functions",
+        "_has_contents",
         "_held",
         "_holders",
         "_items",
@@ -79,6 +80,8 @@ class Guard:
     def __init__(self) -> None:
         self.has_state = False
         self.stale_cache = ""
+        self._has_contents = False
+        """Whether there is more to compare than variables, functions and members."""
         self._cells: list[tuple[CellType, Any]] = []
         self._names: list[tuple[Mapping[str, Any], str, Any]] = []
         self._functions: list[tuple[FunctionType, CodeType, Any, Any]] = []
@@ -91,8 +94,9 @@ class Guard:
         self._lengths: list[int] = []
         self._items: list[Any] = []
         """The items of the sequences, one sequence after the other."""
-        self._owners: list[tuple[Any, Mapping[str, Any], Any, list[str], list[Any], Any]] = []
-        """Classes and modules: (owner, its dict, the `get` of that, names, values, names that may be made later)."""
+        self._owners: list[tuple[Any, Mapping[str, Any], Any, int, list[str], list[Any], Any]] = []
+        """Classes and modules: (owner, its dict, the `get` and length of that, names, values, names that may be made
+        later)."""
         self._holders: list[Any] = []
         self._slots: list[str] = []
         self._held: list[Any] = []
@@ -111,7 +115,7 @@ class Guard:
             elif role == "global" or role == "through module":
                 self._names.append((holder, name, value))
             elif role == "slot":
-                self.has_state = True
+                self.has_state = self._has_contents = True
                 self._holders.append(holder)
                 self._slots.append(name)
                 self._held.append(value)
@@ -135,6 +139,7 @@ class Guard:
         self._mapping(mapping)
 
     def _mapping(self, mapping: dict[Any, Any]) -> None:
+        self._has_contents = True
         if type(mapping) is dict:
             self._mappings.append(mapping)
             self._copies.append(copy := mapping.copy())
@@ -147,11 +152,11 @@ class Guard:
         mapping = cast("dict[str, Any]", vars(owner))
         later = _MADE_LATER_IN_FUNCTIONS if isinstance(owner, FunctionMeta) else _MADE_LATER
         kept = {name: value for name, value in list(mapping.items()) if name not in later}
-        self._owners.append((owner, mapping, mapping.get, list(kept), list(kept.values()), later))
+        self._owners.append((owner, mapping, mapping.get, len(mapping), list(kept), list(kept.values()), later))
 
     def collection(self, items: Collection[Any]) -> None:
         """Guard the items of a list, set or deque."""
-        self.has_state = True
+        self.has_state = self._has_contents = True
         plain = _ITERATED.get(type(items))
         if plain is None:  # of a derived class, whose own methods are user code
             read = next(one for kind, one in _ITERATED.items() if isinstance(items, kind))
@@ -167,6 +172,7 @@ class Guard:
     def tensor(self, tensor: Tensor) -> int:
         """Guard the kind of a tensor (a leaf that requires grad, say), not its values; return the kind."""
         kind = kind_of_capture(tensor)
+        self._has_contents = True
         self._tensors.append((tensor, kind))
         return kind
 
@@ -195,7 +201,7 @@ class Guard:
     def state(self, read: Callable[..., Any], given: tuple[Any, ...], now: Any) -> None:
         """Guard what a function returns for some arguments: `now`. It is called at each check, so that it must neither
         change anything nor take long."""
-        self.has_state = True
+        self.has_state = self._has_contents = True
         self._states.append((read, given, now))
 
     # ---- the question -----------------------------------------------------------------------------------------------
@@ -228,30 +234,34 @@ class Guard:
             now = function.__defaults__
             if now is not defaults and not is_same(now, defaults):
                 return False
-        for _, mapping, get, names, values, later in self._owners:
+        for _, mapping, get, length, names, values, later in self._owners:
             if not all(map(is_, map(get, names, _ABSENTS), values)):
                 if not all(map(is_same, map(get, names, _ABSENTS), values)):
                     return False
-            if len(mapping) != len(names) and len(mapping) - len(later & mapping.keys()) != len(names):
+            if len(mapping) != length and len(mapping) - len(later & mapping.keys()) != len(names):
                 return False
-        if not (self.has_state or self._mappings or self._tensors):
-            return True
+        return not self._has_contents or self._state_holds()
+
+    def _state_holds(self) -> bool:
+        """Tell whether the contents of objects are unchanged."""
         try:
-            return self._state_holds()
+            return self._contents_hold()
         except RuntimeError:  # another thread changes a container meanwhile
             return False
 
-    def _state_holds(self) -> bool:
-        """Tell whether the contents of objects are unchanged. Identity is compared first, in loops that run in C."""
+    def _contents_hold(self) -> bool:
+        """Compare the contents of objects: by identity first, in loops that run in C."""
         mappings, sequences = self._mappings, self._sequences
-        if all(map(is_, chain.from_iterable(map(_values_of, mappings)), self._written)):
+        if not mappings:
+            pass
+        elif all(map(is_, chain.from_iterable(map(_values_of, mappings)), self._written)):
             if mappings != self._copies:  # of equal values: are the keys the same, in the same dicts?
                 return False
         elif not all([_is_still(now, before) for now, before in zip(mappings, self._copies, strict=True)]):
             return False
-        if list(map(len, sequences)) != self._lengths:
+        if sequences and list(map(len, sequences)) != self._lengths:
             return False
-        if not all(map(is_, chain.from_iterable(sequences), self._items)):
+        if sequences and not all(map(is_, chain.from_iterable(sequences), self._items)):
             if not all(map(is_same, chain.from_iterable(sequences), self._items)):
                 return False
         held = self._held

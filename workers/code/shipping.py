@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.functions.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
 from .bytecode import passes_on, writes_items
+from .changing_code import changes_state
 from .code_cache_key import CodeCacheKey
 from .effects import gradient_effects, name_changed_by, optimizer_call_in
 from .exceptions import (
@@ -293,40 +293,6 @@ def _has_writer(cls: type[Any]) -> bool:
     """Tell whether a method of a class might change a container."""
     members = [member for base in cls.__mro__ for member in vars(base).values()]
     return any([isinstance(one, FunctionType) and writes_items(one.__code__) for one in members])
-
-
-# ---- what runs have shown to change what it captures ----------------------------------------------------------------
-
-_changing: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def definition_of(obj: Any) -> Any:
-    """Return what calls of a piece of code have in common, also where the program defines it anew each time: its code
-    object, or its class."""
-    if isinstance(obj, partial):
-        return definition_of(obj.func)
-    if isinstance(obj, MethodType):
-        return obj.__func__.__code__ if isinstance(obj.__func__, FunctionType) else type(obj.__self__)
-    if isinstance(obj, FunctionMeta):
-        written: Any = obj.__dict__.get("forward")
-        return definition_of(written.__func__) if isinstance(written, staticmethod) else obj
-    if isinstance(obj, FunctionType):
-        return obj.__code__
-    return obj if isinstance(obj, type) and type(obj).__hash__ is not None else type(obj)
-
-
-def changes_state(obj: Any) -> bool:
-    """Tell whether the latest run of some code in this process has changed what the code captures."""
-    return bool(_changing) and definition_of(obj) in _changing
-
-
-def note_run(shipment: Shipment) -> None:
-    """Take note of whether live code has changed what it captures, now that it has run."""
-    if shipment.watched is not None:
-        if not shipment.watched.holds():
-            _changing.add(definition_of(shipment.live))
-        elif _changing:
-            _changing.discard(definition_of(shipment.live))
 
 
 def warn_once(subject: Any, message: str, warned: weakref.WeakSet[Any] = _warned) -> None:

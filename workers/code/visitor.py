@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.util import resolve_name
 from itertools import count, repeat
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, Final, cast
 
 from raygrad.autograd.function import FunctionMeta
@@ -305,6 +305,11 @@ def property_parts(descriptor: property) -> list[Part]:
 def module_parts(module: ModuleType) -> list[Part]:
     """Return the attributes of a module, without dunder names."""
     return [part for part in attribute_parts(module) if not part[1].startswith("__")]
+
+
+def is_data(value: Any) -> bool:
+    """Tell whether an attribute of a module is no code and no other module."""
+    return not isinstance(value, FunctionType | BuiltinFunctionType | ModuleType | type)
 
 
 def dict_parts(mapping: dict[Any, Any]) -> list[Part]:

@@ -20,8 +20,9 @@ from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
 
+from ..code.changing_code import note_run
 from ..code.op_registry_sync import use_registrations
-from ..code.shipping import Shipment, note_run, open_shipment, pickle_value
+from ..code.shipping import Shipment, open_shipment, pickle_value
 from ..code.unpickling import opens_as_worker
 from ..code.warning_capture import WarningCollector
 from ..code.warning_filters import filtered_by, numbered_filters, unpack_filters

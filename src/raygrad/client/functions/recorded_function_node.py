@@ -389,14 +389,15 @@ class RecordedFunction(FunctionNode):
         captured = self._recorder.code.ship(self._applied).captured
         return reachable_leaves(self._recorder.inputs, self._leaf_effects, captured, arguments, self._held_leaves)
 
-    def code_now(self) -> tuple[str, Sequence[Pending]]:
-        """Return the name of the Function's code, and what it captures: backward reads what stands there at the pass,
-        nearly always what stood there at the application."""
+    def code_now(self) -> tuple[str, Sequence[Pending], bool]:
+        """Return the name of the Function's code, what it captures, and whether it is to run at once: backward reads
+        what stands there at the pass, nearly always what stood there at the application."""
         code, before = self._recorder.code, self._shipped
         now = code.ship(self._applied)
+        at_once = code.will_run(now)
         if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
-            return self._fn, code.captured_now(before, self._captured) if self._captured else ()
-        return "@" + now.fingerprint, code.captured(now)
+            return self._fn, code.captured_now(before, self._captured) if self._captured else (), at_once
+        return "@" + now.fingerprint, code.captured(now), at_once
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""

@@ -15,10 +15,11 @@ import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.workers.code.changing_code import definition_of
 from raygrad.workers.code.effects import gradient_effects
 from raygrad.workers.code.foreign_generators import foreign_generator_in
 from raygrad.workers.code.op_registry_sync import with_registrations
-from raygrad.workers.code.shipping import Shipped, definition_of, ship, warn_once
+from raygrad.workers.code.shipping import Shipped, ship, warn_once
 from raygrad.workers.executors.base import CODE_CACHE_SIZE
 
 from ..recording.record_inputs import InputRecorder
@@ -105,11 +106,13 @@ class UserCode:
         eagerly: the code changes what it captures, or it captures what may change and has not been seen to run yet. A
         forward has, unless its class says by `infer` what it returns, and asks not to be waited for."""
         shipment = shipped.shipment
-        if (shipment.watched is None and not shipment.shares_state) or self._log.trace is not None:
+        if not shipment.shares_state and (forward or shipment.watched is None):
+            return False
+        if self._log.trace is not None:
             return False
         if not shipment.shares_state:
             definition = definition_of(shipment.live)
-            if forward or definition in self._tried:
+            if definition in self._tried:
                 return False
             self._tried.add(definition)
         if shipment.watched is not None:

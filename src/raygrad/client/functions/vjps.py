@@ -348,7 +348,7 @@ def _recorded(
     """Record a derivative that reads the context and `sources`, and return its record and its results. `passes` are
     those of the levels below."""
     recorder = base._recorder
-    fn, captured = base.code_now()
+    fn, captured, at_once = base.code_now()
     if captured:
         sources.extend([recorder.inputs.source(value) for value in captured])
     vjp = shape.vjp
@@ -359,7 +359,7 @@ def _recorded(
     if state.here.anomaly is not None:
         made.story = describe_origin(base)
     made.near = sources[0]
-    if recorder.code.will_run(recorder.code.ship(base._applied)):
+    if at_once:
         made.effects = True
     made.paths = (base._path, *passes, path_of_pass(state.here, within=True))
     made.call_cost = base._call_cost
