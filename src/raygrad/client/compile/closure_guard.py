@@ -14,7 +14,7 @@ import sys
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from types import BuiltinFunctionType, FunctionType, MethodWrapperType, ModuleType, SimpleNamespace
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodWrapperType, ModuleType, SimpleNamespace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -144,7 +144,12 @@ class ClosureState(CapturedState):
         if imports_alike(str(function.__globals__.get("__name__", ""))):
             if reads_outside(function):
                 self._cannot_compare(f"'{function.__module__}.{function.__name__}'")
-            return [*held, ("attribute", "environ", os, os.environ)] if function is os.getenv else held
+            if function is os.getenv:
+                held.append(("attribute", "environ", os, os.environ))
+            registry = function.__dict__.get("registry")
+            if type(registry) is MappingProxyType:  # of functools.singledispatch
+                held.append(("attribute", "registry", function, cast(object, registry)))
+            return held
         found = [part for part in held if type(part[3]) is not ModuleType or part[0] not in ("global", "cell")]
         variables = {part[1]: part[3] for part in held if part[0] == "cell"}
         for path in paths_in(function.__code__):
