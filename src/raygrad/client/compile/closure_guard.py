@@ -14,7 +14,15 @@ import sys
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodWrapperType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    MappingProxyType,
+    MethodWrapperType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any, Final, cast
 
 import numpy as np
@@ -26,7 +34,7 @@ from raygrad.optim.lr_base import LRScheduler
 from raygrad.optim.optimizer import Optimizer, ParameterState
 from raygrad.workers.code.bytecode import names_in
 from raygrad.workers.code.captured_state import CapturedState
-from raygrad.workers.code.guard import ABSENT, Part, frozen_state
+from raygrad.workers.code.guard import ABSENT, Part, frozen_state, is_fixed
 from raygrad.workers.code.importable import imports_alike
 from raygrad.workers.code.visitor import attribute_parts, module_parts, slot_names, slot_parts
 
@@ -48,7 +56,7 @@ _LOOKED_INTO: Final = (ForeignCallable, LRScheduler, Optimizer, SimpleNamespace)
 """Classes of libraries whose instances the walk over captured state looks into by itself."""
 
 _OWNED: Final = (
-    *(Tensor, np.ndarray, dict, tuple, list, set, frozenset, deque),
+    *(np.ndarray, dict, tuple, list, set, frozenset, deque),
     *(np.random.Generator, np.random.RandomState, random.Random),
 )
 """Types of objects that the walk over captured state guards by itself, but for what a subclass adds."""
@@ -152,6 +160,10 @@ class ClosureState(CapturedState):
             return held
         found = [part for part in held if type(part[3]) is not ModuleType or part[0] not in ("global", "cell")]
         variables = {part[1]: part[3] for part in held if part[0] == "cell"}
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name not in variables:  # not bound yet
+                self.guard.state(_content, (cell,), ABSENT)
+                variables[name] = ABSENT
         for path in paths_in(function.__code__):
             self._named.update(path)
             found += self._of_path(function, variables, path)
@@ -212,6 +224,8 @@ class ClosureState(CapturedState):
         if module.__name__.partition(".")[0] in _FRAMEWORKS:
             if name_reads_outside(module.__name__, name):
                 self._cannot_compare(f"'{module.__name__}.{name}'")
+            if name in space:  # else it is loaded when it is used first
+                self.guard.references([("global", name, space, space[name])])
             return ABSENT
         value = space.get(name, ABSENT)
         if value is ABSENT and "__getattr__" in space:
@@ -257,6 +271,11 @@ class ClosureState(CapturedState):
         of_library = imports_alike(kind.__module__)
         if not of_library:
             self.guard.state(type, (value,), kind)
+        if isinstance(value, Tensor):
+            self.guard.references(held := user_attributes(value))
+            return held
+        if isinstance(value, np.ndarray) and is_fixed(cast(Any, value)):
+            self.guard.state(is_fixed, (cast(Any, value),), True)
         if isinstance(value, _OWNED):
             return self._added_by_subclass(value, kind) if kind not in _OWNED else []
         read = state_reader(value)
@@ -304,6 +323,22 @@ class ClosureState(CapturedState):
         return attribute_parts(value) + held
 
 
+def user_attributes(tensor: Tensor) -> list[Part]:
+    """Return the attributes that a program has given to a tensor."""
+    attributes = tensor.__dict__
+    return [("slot", name, tensor, attributes[name]) for name in attributes if name not in _OF_TENSORS]
+
+
+_OF_TENSORS: Final = frozenset((*dir(Tensor), *Tensor.__annotations__))
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ABSENT
+
+
 def _keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
     return tuple(mapping)
 
@@ -320,7 +355,7 @@ def _cannot_be_read(value: Any) -> bool:
     """Tell whether no guard can compare an object: it may give something else each time."""
     kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
     if (
-        isinstance(value, (*_OWNED, *_LOOKED_INTO, type, ModuleType))
+        isinstance(value, (*_OWNED, *_LOOKED_INTO, Tensor, type, ModuleType))
         or state_reader(value) is not None
         or is_immutable(value)
     ):
