@@ -131,7 +131,8 @@ class ClosureState(CapturedState):
         if kind is BuiltinFunctionType or kind is MethodWrapperType:
             return held + self._of_builtin(value)
         if isinstance(value, dict) and not isinstance(value, ParameterState):
-            self.guard.state(_keys, (value,), _keys(value))
+            mapping = cast("dict[Any, Any]", value)
+            self.guard.state(_keys, (mapping,), _keys(mapping))
         return self._named_only(value, held + self._of_object(value, kind))
 
     def _named_only(self, value: Any, held: list[Part]) -> list[Part]:
