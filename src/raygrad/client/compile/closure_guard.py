@@ -124,6 +124,8 @@ class ClosureState(CapturedState):
             return ()
         held = list(super().other(value))
         kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if kind is Tensor:
+            return self._of_tensor(cast(Tensor, value), held)
         if kind is FunctionType:
             return self._of_function(cast(FunctionType, value), held)
         if kind is ModuleType:
@@ -273,8 +275,7 @@ class ClosureState(CapturedState):
         if not of_library:
             self.guard.state(type, (value,), kind)
         if isinstance(value, Tensor):
-            self.guard.references(held := user_attributes(value))
-            return held
+            return self._of_tensor(value, [])
         if isinstance(value, np.ndarray) and is_fixed(cast(Any, value)):
             self.guard.state(is_fixed, (cast(Any, value),), True)
         if isinstance(value, _OWNED):
@@ -296,6 +297,12 @@ class ClosureState(CapturedState):
             self._cannot_compare(_described(value))
             return []
         return self._library_attributes(value) if of_library and kind is not SimpleNamespace else []
+
+    def _of_tensor(self, tensor: Tensor, held: list[Part]) -> list[Part]:
+        added = user_attributes(tensor)
+        if added:
+            self.guard.references(added)
+        return held + added
 
     def _of_class(self, cls: type[Any]) -> list[Part]:
         if imports_alike(cls.__module__):
@@ -327,7 +334,7 @@ class ClosureState(CapturedState):
 def user_attributes(tensor: Tensor) -> list[Part]:
     """Return the attributes that a program has given to a tensor."""
     attributes = tensor.__dict__
-    return [("slot", name, tensor, attributes[name]) for name in attributes if name not in _OF_TENSORS]
+    return [("slot", name, tensor, attributes[name]) for name in sorted(attributes.keys() - _OF_TENSORS)]
 
 
 _OF_TENSORS: Final = frozenset((*dir(Tensor), *Tensor.__annotations__))
