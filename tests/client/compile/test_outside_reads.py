@@ -88,6 +88,22 @@ def check_anew(session: Any, read: Read) -> None:
     assert "cannot be compared" in step.reason
 
 
+def check_captured_argument(session: Any) -> None:
+    """Assert that an argument that is captured too is one tensor with it, and another argument is not."""
+    weight, other = rg.tensor([1.0, 2.0], requires_grad=True), rg.tensor([10.0, 20.0])
+    step = session.compile(lambda x: (x * weight + weight).detach() * 1.0)
+    for _ in range(2):
+        assert step(other).tolist() == [11.0, 42.0]
+        assert step(weight).tolist() == [2.0, 6.0]
+    assert step.replayed >= 1
+
+
+@pytest.mark.parametrize("options", MODES, ids=["one", "strict"])
+def test_argument_that_is_captured_too_is_one_tensor_with_it(options: Any) -> None:
+    with rg.Session(**options) as session:
+        check_captured_argument(session)
+
+
 @pytest.mark.parametrize("options", MODES, ids=["one", "strict"])
 @pytest.mark.parametrize("make", GUARDED, ids=name_of)
 def test_read_that_is_compared_is_that_of_the_call(make: Callable[[], Read], options: Any) -> None:
@@ -233,6 +249,7 @@ def test_state_that_hooks_of_an_argument_read_is_that_of_the_call() -> None:
 @pytest.mark.timeout(180)
 def test_reads_that_are_compared_are_those_of_the_call_on_ray(ray_started: Any) -> None:
     with rg.Session("ray", workers=1) as session:
+        check_captured_argument(session)
         for make in GUARDED:
             check_guarded(session, make())
         for make in ANEW:
