@@ -63,8 +63,8 @@ NODE: Final = ClassInterface(
         Attribute("_metas", "Shapes and dtypes of outputs: sessions say by them what a vjp gets.", settable=True),
         Attribute("_sequence", "The creation number: sessions number their nodes among the others.", settable=True),
         Attribute("_needed", "Which gradients a pass needs: sessions record these only."),
-        Attribute("_pre_hooks", "Hooks that run before it: workers run those of a context."),
-        Attribute("_post_hooks", "Hooks that run after it: workers run those of a context."),
+        Attribute("_pre_hooks", "Hooks that run before it: workers run those of a context.", settable=True),
+        Attribute("_post_hooks", "Hooks that run after it: workers run those of a context.", settable=True),
         Attribute("_title", "Its name also where users set `name`: messages of sessions show it."),
     ),
 )

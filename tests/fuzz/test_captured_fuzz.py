@@ -57,6 +57,20 @@ def fuzzed(session: Callable[[], AbstractContextManager[Any]], kinds: list[str],
     agree()
 
 
+FOUND: dict[str, CapturingProgram] = {
+    "hooks_of_a_node_from_before_the_session_run_once": CapturingProgram(
+        (("cell", (), 0.5),), (("apply", 0, 0, 0), ("pre_hook", 2, 0), ("post_hook", 2, 0), ("backward", 2, False)), 1
+    ),
+}
+"""By what is now so, programs that once differed."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", FOUND)
+def test_found_program_agrees(name: str, mode: str) -> None:
+    assert run_capturing(FOUND[name], lambda: rg.Session(**MODES[mode])) == run_capturing(FOUND[name], None)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mode", MODES)

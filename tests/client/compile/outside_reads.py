@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import raygrad as rg
+
 MODULE = "raygrad_test_settings"
 """The name of a module of the user's, which no worker could import."""
 
@@ -485,6 +487,74 @@ def attribute_through_a_property() -> Read:
     return Read(lambda: held.rate, _setter(held, "_rate"))
 
 
+def variable_that_is_bound_later() -> Read:
+    def read() -> Any:
+        try:
+            return rate
+        except NameError:
+            return 1.0
+
+    def change(value: float) -> None:
+        nonlocal rate
+        rate = value
+
+    rate: float
+    return Read(read, change)
+
+
+def attribute_of_a_tensor() -> Read:
+    held: Any = rg.zeros(1)
+    held.rate = 1.0
+    return Read(lambda: held.rate, _setter(held, "rate"))
+
+
+def shape_of_a_tensor() -> Read:
+    held = rg.zeros(1)
+    return Read(lambda: float(held.shape[0]), lambda value: setattr(held, "data", rg.zeros(int(value))))
+
+
+def dtype_of_a_tensor() -> Read:
+    held, dtypes = rg.zeros(1), {rg.float32: 1.0, rg.float64: 2.0, rg.int64: 3.0}
+
+    def change(value: float) -> None:
+        held.data = rg.zeros(1, dtype=next(dtype for dtype, one in dtypes.items() if one == value))
+
+    return Read(lambda: dtypes[held.dtype], change)
+
+
+def flag_of_a_tensor() -> Read:
+    held = SimpleNamespace(tensor=rg.zeros(1), rates={False: 1.0, True: 2.0})
+
+    def change(value: float) -> None:
+        held.tensor.requires_grad_()
+        held.rates[True] = value
+
+    return Read(lambda: held.rates[held.tensor.requires_grad], change)
+
+
+def array_that_is_made_writable() -> Read:
+    held = np.ones(1)
+    held.flags.writeable = False
+
+    def change(value: float) -> None:
+        held.flags.writeable = True
+        held[0] = value
+
+    return Read(lambda: float(held[0]), change)
+
+
+def weak_reference_to_a_parent() -> Read:
+    class Node:
+        def __init__(self, parent: Any) -> None:
+            self.parent = parent and weakref.ref(parent)
+            self.children: list[Any] = []
+            self.rate = 1.0
+
+    root = Node(None)
+    root.children.append(Node(root))
+    return Read(lambda: root.children[0].parent().rate, _setter(root, "rate"))
+
+
 def default_that_changes() -> Read:
     def read(held: list[float] = [1.0]) -> float:  # noqa: B006
         return held[0]
@@ -567,6 +637,13 @@ GUARDED: list[Callable[[], Read]] = [
     attribute_of_a_metaclass,
     base_of_a_class,
     attribute_through_a_property,
+    variable_that_is_bound_later,
+    attribute_of_a_tensor,
+    shape_of_a_tensor,
+    dtype_of_a_tensor,
+    flag_of_a_tensor,
+    array_that_is_made_writable,
+    weak_reference_to_a_parent,
     default_that_changes,
     environment,
     getenv,

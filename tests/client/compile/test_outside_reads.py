@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
+import contextlib
+import enum
+import functools
+import itertools
+import json
+import logging
+import math
 import os
+import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -77,6 +88,22 @@ def check_anew(session: Any, read: Read) -> None:
     assert "cannot be compared" in step.reason
 
 
+def check_captured_argument(session: Any) -> None:
+    """Assert that an argument that is captured too is one tensor with it, and another argument is not."""
+    weight, other = rg.tensor([1.0, 2.0], requires_grad=True), rg.tensor([10.0, 20.0])
+    step = session.compile(lambda x: (x * weight + weight).detach() * 1.0)
+    for _ in range(2):
+        assert step(other).tolist() == [11.0, 42.0]
+        assert step(weight).tolist() == [2.0, 6.0]
+    assert step.replayed >= 1
+
+
+@pytest.mark.parametrize("options", MODES, ids=["one", "strict"])
+def test_argument_that_is_captured_too_is_one_tensor_with_it(options: Any) -> None:
+    with rg.Session(**options) as session:
+        check_captured_argument(session)
+
+
 @pytest.mark.parametrize("options", MODES, ids=["one", "strict"])
 @pytest.mark.parametrize("make", GUARDED, ids=name_of)
 def test_read_that_is_compared_is_that_of_the_call(make: Callable[[], Read], options: Any) -> None:
@@ -106,6 +133,78 @@ def test_read_that_cannot_be_compared_records_at_each_call(make: Callable[[], Re
             assert found == rg.tensor([1.0]).mul(seen[-1]).tolist()
         assert step.replayed == 0
         assert "cannot be compared" in step.reason
+
+
+class Interface(abc.ABC):
+    kinds: ClassVar[dict[str, float]] = {"one": 1.0}
+
+    @abc.abstractmethod
+    def scaled(self, x: Any) -> Any: ...
+
+
+class Layer(Interface):
+    def __init__(self) -> None:
+        self.weight = rg.tensor([1.0], requires_grad=True)
+        self.lock, self.log, self.seen = threading.Lock(), logging.getLogger("layer"), iter([1.0])
+
+    @functools.cached_property
+    def rate(self) -> float:
+        return self.kinds["one"]
+
+    @functools.lru_cache  # noqa: B019
+    def table(self, number: int) -> Any:
+        return np.arange(number)
+
+    @contextlib.contextmanager
+    def locked(self) -> Any:
+        with self.lock:
+            yield
+
+    def scaled(self, x: Any) -> Any:
+        with self.locked():
+            self.log.debug("scaled")
+            return x * self.weight * self.rate * float(self.table(3)[2])
+
+
+class Color(enum.Enum):
+    RED = 2.0
+
+
+def test_what_steps_commonly_capture_is_replayed() -> None:
+    layer, path, pattern = Layer(), Path("a"), re.compile("a")
+    optimizer = rg.optim.Adam([layer.weight])
+    schedule = rg.optim.lr_scheduler.StepLR(optimizer, 100)
+
+    def train(x: Any) -> Any:
+        optimizer.zero_grad()
+        layer.scaled(x).sum().backward()
+        optimizer.step()
+        return x * schedule.get_last_lr()[0]
+
+    steps: dict[str, Any] = {
+        "train": train,
+        "constants": lambda x: x * Color.RED.value * math.pi * np.float64(2.0) * len((path / "b").name),
+        "libraries": lambda x: x * float(np.linalg.norm([3.0])) * bool(pattern.match("a")) * len(json.dumps({})),
+        "iterators of its own": lambda x: x * float(sum(itertools.islice(itertools.count(), 3))),
+        "a seeded generator": lambda x: x * np.random.default_rng(0).random(),
+        "transforms": lambda x: rg.vmap(rg.func.grad(lambda one: one * one))(x),
+        "checkpoint": lambda x: rg.checkpoint(layer.scaled, x) * 1.0,
+    }
+    with rg.Session() as session:
+        for name, run in steps.items():
+            step = session.compile(run)
+            for _ in range(6):
+                step(rg.tensor([1.0]))
+            assert step.replayed >= 2, (name, step.reason)
+
+
+def test_argument_counts_with_the_attributes_that_a_program_gave_it() -> None:
+    with rg.Session() as session:
+        step = session.compile(lambda x: x * x.rate)
+        one, two = (rg.tensor([1.0]) for _ in range(2))
+        one.rate, two.rate = 2.0, 3.0  # type: ignore[attr-defined]
+        assert [step(x).item() for x in (one, two, one, two)] == [2.0, 3.0, 2.0, 3.0]
+        assert step.replayed == 2
 
 
 def test_clock_that_a_function_reads_on_its_worker_is_read_in_each_replay() -> None:
@@ -150,6 +249,7 @@ def test_state_that_hooks_of_an_argument_read_is_that_of_the_call() -> None:
 @pytest.mark.timeout(180)
 def test_reads_that_are_compared_are_those_of_the_call_on_ray(ray_started: Any) -> None:
     with rg.Session("ray", workers=1) as session:
+        check_captured_argument(session)
         for make in GUARDED:
             check_guarded(session, make())
         for make in ANEW:

@@ -60,6 +60,43 @@ def test_a_function_applied_before_the_session_is_differentiated_in_it() -> None
     assert x.grad.numpy().tolist() == [10.0, 10.0]
 
 
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"strict": True}], ids=["one", "two", "strict"])
+@pytest.mark.parametrize("when", ["before", "inside", "in forward"])
+def test_nd_13_hooks_of_a_node_from_before_the_session_run_once_in_its_pass(options: Any, when: str) -> None:
+    def scaled(grads: Any) -> Any:
+        return tuple([g * 3.0 for g in grads])
+
+    def scaled_after(grads: Any, _: Any) -> Any:
+        return tuple([g * 5.0 for g in grads])
+
+    def register(node: Any) -> None:
+        node.register_prehook(scaled)
+        node.register_hook(scaled_after)
+
+    class Twice(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            if when == "in forward":
+                register(ctx)
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2.0
+
+    x = rg.tensor([1.0], requires_grad=True)
+    y = Twice.apply(x)
+    if when == "before":
+        register(y.grad_fn)
+    with rg.Session(**options):
+        if when == "inside":
+            register(y.grad_fn)
+        y.sum().backward(retain_graph=True)
+        y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [60.0]
+
+
 def test_a_second_backward_without_retaining_raises_as_it_does_eagerly(session: Any) -> None:
     class Keeps(rg.autograd.Function):
         @staticmethod

@@ -14,7 +14,15 @@ import sys
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from types import BuiltinFunctionType, FunctionType, MethodWrapperType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    MappingProxyType,
+    MethodWrapperType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any, Final, cast
 
 import numpy as np
@@ -26,7 +34,7 @@ from raygrad.optim.lr_base import LRScheduler
 from raygrad.optim.optimizer import Optimizer, ParameterState
 from raygrad.workers.code.bytecode import names_in
 from raygrad.workers.code.captured_state import CapturedState
-from raygrad.workers.code.guard import ABSENT, Part, frozen_state
+from raygrad.workers.code.guard import ABSENT, Part, frozen_state, is_fixed
 from raygrad.workers.code.importable import imports_alike
 from raygrad.workers.code.visitor import attribute_parts, module_parts, slot_names, slot_parts
 
@@ -48,7 +56,7 @@ _LOOKED_INTO: Final = (ForeignCallable, LRScheduler, Optimizer, SimpleNamespace)
 """Classes of libraries whose instances the walk over captured state looks into by itself."""
 
 _OWNED: Final = (
-    *(Tensor, np.ndarray, dict, tuple, list, set, frozenset, deque),
+    *(np.ndarray, dict, tuple, list, set, frozenset, deque),
     *(np.random.Generator, np.random.RandomState, random.Random),
 )
 """Types of objects that the walk over captured state guards by itself, but for what a subclass adds."""
@@ -116,6 +124,8 @@ class ClosureState(CapturedState):
             return ()
         held = list(super().other(value))
         kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if kind is Tensor:
+            return self._of_tensor(cast(Tensor, value), held)
         if kind is FunctionType:
             return self._of_function(cast(FunctionType, value), held)
         if kind is ModuleType:
@@ -123,7 +133,8 @@ class ClosureState(CapturedState):
         if kind is BuiltinFunctionType or kind is MethodWrapperType:
             return held + self._of_builtin(value)
         if isinstance(value, dict) and not isinstance(value, ParameterState):
-            self.guard.state(_keys, (value,), _keys(value))
+            mapping = cast("dict[Any, Any]", value)
+            self.guard.state(_keys, (mapping,), _keys(mapping))
         return self._named_only(value, held + self._of_object(value, kind))
 
     def _named_only(self, value: Any, held: list[Part]) -> list[Part]:
@@ -144,9 +155,18 @@ class ClosureState(CapturedState):
         if imports_alike(str(function.__globals__.get("__name__", ""))):
             if reads_outside(function):
                 self._cannot_compare(f"'{function.__module__}.{function.__name__}'")
-            return [*held, ("attribute", "environ", os, os.environ)] if function is os.getenv else held
+            if function is os.getenv:
+                held.append(("attribute", "environ", os, os.environ))
+            registry = function.__dict__.get("registry")
+            if type(registry) is MappingProxyType:  # of functools.singledispatch
+                held.append(("attribute", "registry", function, cast(object, registry)))
+            return held
         found = [part for part in held if type(part[3]) is not ModuleType or part[0] not in ("global", "cell")]
         variables = {part[1]: part[3] for part in held if part[0] == "cell"}
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name not in variables:  # not bound yet
+                self.guard.state(_content, (cell,), ABSENT)
+                variables[name] = ABSENT
         for path in paths_in(function.__code__):
             self._named.update(path)
             found += self._of_path(function, variables, path)
@@ -207,6 +227,8 @@ class ClosureState(CapturedState):
         if module.__name__.partition(".")[0] in _FRAMEWORKS:
             if name_reads_outside(module.__name__, name):
                 self._cannot_compare(f"'{module.__name__}.{name}'")
+            if name in space:  # else it is loaded when it is used first
+                self.guard.references([("global", name, space, space[name])])
             return ABSENT
         value = space.get(name, ABSENT)
         if value is ABSENT and "__getattr__" in space:
@@ -252,6 +274,10 @@ class ClosureState(CapturedState):
         of_library = imports_alike(kind.__module__)
         if not of_library:
             self.guard.state(type, (value,), kind)
+        if isinstance(value, Tensor):
+            return self._of_tensor(value, [])
+        if isinstance(value, np.ndarray) and is_fixed(cast(Any, value)):
+            self.guard.state(is_fixed, (cast(Any, value),), True)
         if isinstance(value, _OWNED):
             return self._added_by_subclass(value, kind) if kind not in _OWNED else []
         read = state_reader(value)
@@ -271,6 +297,12 @@ class ClosureState(CapturedState):
             self._cannot_compare(_described(value))
             return []
         return self._library_attributes(value) if of_library and kind is not SimpleNamespace else []
+
+    def _of_tensor(self, tensor: Tensor, held: list[Part]) -> list[Part]:
+        added = user_attributes(tensor)
+        if added:
+            self.guard.references(added)
+        return held + added
 
     def _of_class(self, cls: type[Any]) -> list[Part]:
         if imports_alike(cls.__module__):
@@ -299,6 +331,22 @@ class ClosureState(CapturedState):
         return attribute_parts(value) + held
 
 
+def user_attributes(tensor: Tensor) -> list[Part]:
+    """Return the attributes that a program has given to a tensor."""
+    attributes = tensor.__dict__
+    return [("slot", name, tensor, attributes[name]) for name in sorted(attributes.keys() - _OF_TENSORS)]
+
+
+_OF_TENSORS: Final = frozenset((*dir(Tensor), *Tensor.__annotations__))
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ABSENT
+
+
 def _keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
     return tuple(mapping)
 
@@ -315,7 +363,7 @@ def _cannot_be_read(value: Any) -> bool:
     """Tell whether no guard can compare an object: it may give something else each time."""
     kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
     if (
-        isinstance(value, (*_OWNED, *_LOOKED_INTO, type, ModuleType))
+        isinstance(value, (*_OWNED, *_LOOKED_INTO, Tensor, type, ModuleType))
         or state_reader(value) is not None
         or is_immutable(value)
     ):

@@ -25,7 +25,7 @@ from raygrad.tracebacks import public
 from raygrad.workers.code.code_cache_key import CodeCacheKey
 from raygrad.workers.code.importable import imports_alike
 
-from .closure_guard import ClosureState, closure_guard, global_generator_states
+from .closure_guard import ClosureState, closure_guard, global_generator_states, user_attributes
 from .replay import Replay, without_history
 from .tracing import Trace
 
@@ -255,11 +255,12 @@ class CompiledFunction(Generic[P, R]):
 
 
 def _code_in(fn: Any, leaves: Sequence[Any]) -> list[Any]:
-    """Return what may hold code that a call runs: the function, the arguments, and hooks of those that are tensors."""
+    """Return what may hold code that a call runs: the function, the arguments, and what those that are tensors have."""
     found = [fn]
     for leaf in leaves:
         if isinstance(leaf, Tensor):
             found += [hook for one in (leaf._hooks, leaf._after_accumulation) if one for hook in one.values()]
+            found += [value for _, _, _, value in user_attributes(leaf)]
         else:
             found.append(leaf)
     return found
@@ -278,7 +279,8 @@ def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
             several = [one for one in (leaf._hooks, leaf._after_accumulation) if one is not None]
             hooks = tuple([hook for one in several for hook in one.values()])
             alias = first.setdefault(id(leaf), position)
-            found.append((known[id(leaf)].spec, leaf._requires_grad, leaf._grad is None, alias, hooks))
+            given = tuple([(name, _StructuralKey(value)) for _, name, _, value in user_attributes(leaf)])
+            found.append((known[id(leaf)].spec, leaf._requires_grad, leaf._grad is None, alias, hooks, given))
             continue
         kind = cast("type[Any]", type(leaf))
         try:

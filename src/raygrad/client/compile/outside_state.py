@@ -88,7 +88,7 @@ _METHODS: Final[tuple[tuple[type[Any], frozenset[str]], ...]] = (
 
 _ATTRIBUTES: Final = frozenset(
     "read_text read_bytes iterdir rglob utcnow f_locals f_globals f_back f_builtins gi_frame cr_frame tb_frame "
-    "__globals__ __builtins__ __subclasses__".split()
+    "_version data_ptr __globals__ __builtins__ __subclasses__".split()
 )
 """Attributes that say by their name alone that they read more than the object that has them."""
 
@@ -174,7 +174,8 @@ _STATES: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
 """By type, what reads the state of an object that hides it."""
 
 _IMMUTABLE: Final = (
-    *(int, float, complex, str, bytes, slice, range, type(Ellipsis), type(NotImplemented), enum.Enum, uuid.UUID),
+    *(type(None), int, float, complex, str, bytes, slice, range, type(Ellipsis), type(NotImplemented)),
+    *(enum.Enum, uuid.UUID),
     *(np.generic, np.dtype, np.ufunc, decimal.Decimal, Fraction, re.Pattern, pathlib.PurePath, struct.Struct),
     *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
     *(types.CodeType, types.CellType, types.GenericAlias, types.UnionType),

@@ -271,9 +271,9 @@ class Replay:
         if aliases_among(args, self._trace.reached) != self._trace.aliases:
             return None
         for root in self._trace.roots.values():
-            if not root.required and root.spec is None and root.same_as is None:
-                continue
             tensor = root.now(args)
+            if root.of_grad and root.spec is None and root.same_as is None and not root.required:
+                continue  # a gradient that is not read
             if not root.is_alike(tensor):
                 return None
             if root.spec is not None:

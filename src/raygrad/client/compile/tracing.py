@@ -48,6 +48,7 @@ class Root:
         "had_grad",
         "had_history",
         "initial",
+        "kind",
         "of_grad",
         "position",
         "required",
@@ -73,6 +74,8 @@ class Root:
         self.had_history = tensor.grad_fn is not None
         self.shares = shares_memory(tensor)
         self.version = tensor.counter()[0]
+        self.kind = (tensor._data.shape, tensor._data.dtype)
+        """Its shape and dtype, which code may read without its value."""
         self.spec: Any = None
         """That of its value; None while nothing has read it."""
         self.same_as: Root | None = None
@@ -84,9 +87,10 @@ class Root:
         return tensor._grad if tensor is not None and self.of_grad else tensor
 
     def is_alike(self, tensor: Tensor | None) -> bool:
-        """Tell whether a tensor in its place makes for the same records, up to its spec."""
+        """Tell whether a tensor in its place makes for the same records, up to its layout."""
         return (
             tensor is not None
+            and (tensor._data.shape, tensor._data.dtype) == self.kind
             and tensor._requires_grad == self.required
             and (tensor._grad is not None) == self.had_grad
             and (tensor.grad_fn is not None) == self.had_history

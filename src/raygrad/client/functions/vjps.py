@@ -375,7 +375,9 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
     node.saved_tensors  # noqa: B018 - raises when it was freed, or something saved was changed in place
     shipped = recorder.code.ship(node._function)
     slots = node.unpacked_slots()
-    packed = Context(node.freed(slots)).packed()  # without tensors of the client's graph: workers get data only
+    bare = node.freed(slots)
+    bare._pre_hooks = bare._post_hooks = None  # the pass records them as nodes of their own
+    packed = Context(bare).packed()  # without tensors of the client's graph: workers get data only
     context = Constant(Context(Context(packed=packed).live(node._function)), CONTEXT)
     items: list[Data | None] = [*grads]
     saved = {(slot.kind, slot.position): slot for slot in slots if slot is not None and slot.kind is not VALUE}
