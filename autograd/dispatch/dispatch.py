@@ -212,7 +212,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
             handlers.forward_op(op, met, params, made)
         return made
     if recorder is None:
-        datas = [o.read() if isinstance(o, Tensor) else o for o in met]
+        datas = [o._read() if isinstance(o, Tensor) else o for o in met]
         out = (_on_device if on_device else _on_arrays)(op, datas, params)
     else:
         misfit = misfit_of(op, met)

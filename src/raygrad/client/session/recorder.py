@@ -130,6 +130,9 @@ class SessionRecorder(Recorder):
             value = self.inputs.leaf(Tensor.made(value))
         self.log.variables.write(variable, attribute, value)
 
+    def note_change(self, tensor: Tensor) -> None:
+        self.log.shared.note_change(tensor)
+
     # ---- what is noted ----------------------------------------------------------------------------------------------
 
     def drawn(self, made: Tensor | None, again: Callable[[], Any]) -> None:
