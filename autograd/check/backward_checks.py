@@ -74,7 +74,7 @@ class GradientCheck:
                     UserWarning,
                     stacklevel=4,
                 )
-            steps = tensor.read().strides
+            steps = tensor._read().strides
             if any(not step and extent > 1 for step, extent in zip(steps, tensor.shape, strict=True)):
                 raise AutogradError(
                     f"The {index}th input has a dimension with stride 0. gradcheck moves elements one by one, and "
@@ -225,7 +225,7 @@ class GradientCheck:
 
     def _gradients(self, outputs: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Array | None]:
         tensors = [self.inputs[i] for i in self.wanted]
-        return [None if g is None else to_host(g.read()) for g in grad(outputs, tensors, seeds, allow_unused=True)]
+        return [None if g is None else to_host(g._read()) for g in grad(outputs, tensors, seeds, allow_unused=True)]
 
 
 def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -130,14 +130,14 @@ def differences(
 ) -> list[list[Array]]:
     """Return, for each direction, the derivative of each output when an input moves along it: central differences."""
     tensor = inputs[index]
-    values = to_host(tensor.read())
+    values = to_host(tensor._read())
     runs: list[list[Tensor]] = []
     for direction in directions:
         for sign in (1, -1):
             moved = np.asarray(values + (sign * eps) * direction, values.dtype)
             with holding_values(tensor, moved):
                 runs.append([Tensor.made(o._data) for o in outputs.picked(func(*inputs))])  # it may be an input itself
-    read = [[np.array(to_host(output.read())) for output in run] for run in runs]
+    read = [[np.array(to_host(output._read())) for output in run] for run in runs]
     return [
         [(up - down) / (2 * eps) for up, down in zip(read[i], read[i + 1], strict=True)] for i in range(0, len(read), 2)
     ]
@@ -175,7 +175,7 @@ def products(output: Tensor, wanted: Sequence[Tensor], seeds: Sequence[Array]) -
         grad(output, wanted, as_tensor_like(seed, output), retain_graph=True, allow_unused=True) for seed in seeds
     ]
     return [
-        [np.zeros(tensor.shape, tensor.dtype) if g[i] is None else np.array(to_host(g[i].read())) for g in passes]
+        [np.zeros(tensor.shape, tensor.dtype) if g[i] is None else np.array(to_host(g[i]._read())) for g in passes]
         for i, tensor in enumerate(wanted)
     ]
 

@@ -51,7 +51,7 @@ def forward(check: GradientCheck, outputs: CheckedOutputs) -> None:
             pushforward(check.func, check.inputs, outputs, index, jacobians.as_tensor_like(step, tensor))
             for step in steps
         ]
-        found = [[np.array(to_host(tangent.read())) for tangent in run] for run in runs]
+        found = [[np.array(to_host(tangent._read())) for tangent in run] for run in runs]
         expected = jacobians.differences(check.func, check.inputs, outputs, index, steps, check.eps)
         for place, position in enumerate(outputs.positions):
             for name in jacobians.parts_of(outputs.specs[position][1]):
@@ -122,8 +122,8 @@ def batched_forward(check: GradientCheck, outputs: CheckedOutputs) -> None:
 
 def _agree(check: GradientCheck, what: str, index: int, found: Tensor | None, singly: Sequence[Tensor | None]) -> None:
     shape, dtype = check.inputs[index].shape, check.inputs[index].dtype
-    one = [np.zeros(shape, dtype) if g is None else np.array(to_host(g.read())) for g in singly]
+    one = [np.zeros(shape, dtype) if g is None else np.array(to_host(g._read())) for g in singly]
     expected = np.stack(one)
-    values = np.zeros_like(expected) if found is None else np.array(to_host(found.read()))
+    values = np.zeros_like(expected) if found is None else np.array(to_host(found._read()))
     if values.shape != expected.shape or not np.allclose(values, expected, check.rtol, check.atol):
         raise GradcheckError(report.batch_differs(what, index, values, expected), "batched gradients")

@@ -294,6 +294,10 @@ class Recorder(ABC):
     def write(self, variable: Any, attribute: str, value: Any) -> None:
         """Give a variable (`.grad`, a parameter's data) its next version (H8)."""
 
+    def note_change(self, tensor: Any) -> None:
+        """Note that a tensor is changed in place next, by `write`, whose memory the program shares."""
+        return
+
     @abstractmethod
     def submit(self) -> None:
         """Submit what is recorded and needed. Does not block. Call it with the collector paused (`collector_pause`)."""

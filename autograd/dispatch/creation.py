@@ -61,7 +61,7 @@ def _array_of(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     array: np.ndarray[Any, Any]
     if isinstance(data, Tensor):
-        array = data.read()
+        array = data._read()
     elif type(data) is _ARRAY or is_device_array(data):
         array = data
     elif _on_a_device(data):
@@ -95,7 +95,7 @@ def _on_a_device(data: Any) -> bool:
 def _plain(data: Any) -> Any:
     """Return nested sequences with the tensors in them as arrays."""
     if isinstance(data, Tensor):
-        return to_host(data.read())
+        return to_host(data._read())
     if isinstance(data, list | tuple):
         return [_plain(item) for item in data]  # pyright: ignore[reportUnknownVariableType]
     return data

@@ -214,7 +214,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if recorder is None:
         if state.here.outside is not None:
             state.here.computes()
-        datas = [o.read() if isinstance(o, Tensor) else o for o in met]
+        datas = [o._read() if isinstance(o, Tensor) else o for o in met]
         out = (_on_device if on_device else _on_arrays)(op, datas, params)
     else:
         misfit = misfit_of(op, met)

@@ -63,7 +63,7 @@ def repeat_recorded_op(here: Modes, op: Op, operands: Sequence[Any], params: tup
                 if first is not None:
                     return None
                 first = dtype
-            if type(data) is not Pending:
+            if type(data) is not Pending or operand._shares_memory:
                 data = recorder.leaf(operand)
             if operand._requires_grad:
                 needed = True

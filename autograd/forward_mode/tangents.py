@@ -344,7 +344,7 @@ def transposed(
 
 def _check_differentiable(op: NamedOp, grad: Tensor) -> None:
     """Raise if a rule's result does not depend on its gradient by differentiable operations, and is not zero either."""
-    if not grad._requires_grad and grad.read().any():
+    if not grad._requires_grad and grad._read().any():
         raise MissingDerivative(
             f"Trying to use forward AD with {op.name} that does not support it: its backward is not written with "
             "differentiable ops, so it cannot be turned round"

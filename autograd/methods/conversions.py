@@ -53,16 +53,25 @@ class Conversions:
         def dtype(self) -> np.dtype[Any]: ...
 
     def read(self) -> np.ndarray[Any, Any]:
-        """Return the data as an array, waiting for it in a session."""
+        """Return the data as an array sharing its memory, of its device; in a session, waits for it."""
+        if type(self._data) is np.ndarray and not self._shares_memory:
+            note_exported(cast("Tensor", self))
+        return self._read()
+
+    def _read(self) -> np.ndarray[Any, Any]:
+        """Return the same for a look that ends before user code runs: nobody else can write to it."""
         data = self._data
         if type(data) is Pending:
-            array = data.record.recorder.read(data)
+            recorder = data.record.recorder
+            if self._shares_memory and not recorder.closed:
+                data = recorder.leaf(cast("Tensor", self))
+            array = recorder.read(data)
             if array is None:
                 raise AutogradError("this gradient is undefined: no gradient arrived")
             return array
         if type(data) is LostData:
             data.refuse()
-        return self._beneath("read()").read() if type(data) is Batched else data
+        return self._beneath("read()")._read() if type(data) is Batched else data
 
     def _beneath(self, how: str) -> Tensor:
         """Return the tensor of all examples beneath a batched one whose level is closed.
@@ -96,7 +105,7 @@ class Conversions:
                     f"can't convert {device_of(array)} device type tensor to numpy. Use Tensor.cpu() to copy the "
                     "tensor to host memory first."
                 )
-            array = to_host(self._on_host().read())
+            array = to_host(self._on_host()._read())
         if self._frozen and array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
@@ -117,7 +126,7 @@ class Conversions:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if not self._shares_memory:
             note_exported(cast("Tensor", self))
-        array = self.read()
+        array = self._read()
         with device_guard(array):  # who takes it waits for the stream that is current there
             return (array if writable(array) else array.copy()).__dlpack__(**options)
 
@@ -155,13 +164,13 @@ class Conversions:
             return self._beneath("item").item()
         if self._data.size != 1:
             raise AutogradError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
-        return self._on_host().read().item()
+        return self._on_host()._read().item()
 
     def tolist(self) -> Any:
         """Return the data as nested lists of Python numbers."""
         if type(self._data) is Batched:
             return self._beneath("item").tolist()
-        return self._on_host().read().tolist()
+        return self._on_host()._read().tolist()
 
     def __bool__(self) -> bool:
         if type(self._data) is Batched:
@@ -211,7 +220,7 @@ class Conversions:
         elif type(data) is Batched:
             body = f"batched, shape={self.shape}, dtype={self.dtype}"
         else:
-            body = self._values(self.read())
+            body = self._values(self._read())
         return self._text(body)
 
     def _values(self, array: Any) -> str:
@@ -244,7 +253,7 @@ class Conversions:
 
     def __str__(self) -> str:
         if type(self._data) is Pending:
-            return self._text(self._values(self._on_host().read()))
+            return self._text(self._values(self._on_host()._read()))
         return repr(self)
 
     def __format__(self, spec: str) -> str:
@@ -258,7 +267,7 @@ class Conversions:
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
                 "moment; detach() it first"
             )
-        copy = Tensor.made(copied(self.read()))
+        copy = Tensor.made(copied(self._read()))
         copy._requires_grad = self._requires_grad
         memo[id(self)] = copy
         if self._grad is not None:
@@ -276,7 +285,7 @@ class Conversions:
                 f"a tensor on {device_of(held)} cannot be pickled: that would copy it to the host unseen; "
                 "pickle tensor.cpu(), and move it back where it is loaded"
             )
-        return _rebuilt, (self.read(), self._requires_grad)
+        return _rebuilt, (self._read(), self._requires_grad)
 
 
 def _rebuilt(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:

@@ -214,7 +214,7 @@ def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
             owner = data.record.recorder
             if not owner.closed:
                 return owner
-            held._data = held.read()
+            held._data = held._read()
             if held is tensor and not held._data.flags.writeable:
                 held._data = held._data.copy(order="K")
     return None
@@ -331,6 +331,8 @@ def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> N
     as a change of the other only, who has saved this one sees the new value (CX-14)."""
     note_strides(tensor)
     before, counter = held_by(tensor), tensor._counter
+    if tensor._shares_memory and parent_of(tensor) is None:
+        recorder.note_change(tensor)
     recorder.write(tensor, "_data", data)
     if counter is not None and counter is not changed._counter:
         for old in before:
@@ -388,6 +390,11 @@ def _warn_of_hooks(changed: Tensor) -> None:
                 UserWarning,
                 stacklevel=5,
             )
+
+
+def refresh_views(owner: Tensor, recorder: Recorder) -> None:
+    """Give the views of a tensor, in a session, what they show of its memory now: NumPy has written to that."""
+    _update_views(owner, recorder)
 
 
 def _update_views(changed: Tensor, recorder: Recorder) -> None:

@@ -137,7 +137,7 @@ def _add_to_grad(
     elif old is None:
         _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
     elif out_of_place:
-        _set_grad(variable, variable.made(ops.add(old.read(), grad)), None)
+        _set_grad(variable, variable.made(ops.add(old._read(), grad)), None)
     else:
         old.add_in_place(grad)
 

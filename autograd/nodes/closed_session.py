@@ -7,6 +7,9 @@ differentiated.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from raygrad.errors import SessionError
 
@@ -36,7 +39,10 @@ class ClosedSessionNode(Node):
 
 def fetch_from_closed_session(tensor: Tensor) -> None:
     """Fetch the value of a tensor of a closed session into the tensor, and replace its producer."""
-    tensor._data = tensor.read()
+    data: Any = tensor._read()
+    if type(data) is np.ndarray and not data.flags.writeable and all(data.strides):
+        data = data.copy(order="K")  # it can be changed in place from now on
+    tensor._data = data
     producer = tensor.grad_fn
     if producer is not None:
         tensor.grad_fn, tensor.output_nr = ClosedSessionNode(tensor, producer._title()), 0

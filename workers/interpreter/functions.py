@@ -46,6 +46,7 @@ from raygrad.proto.ir.signatures import (
     Origin,
 )
 
+from ..code.argument_guard import guard_arguments
 from ..code.nested_tensors import BOXES, Embedding, nested_tensors_of, opened
 from ..code.shipping import pickle_value
 from ..code.unpickling import functions_of
@@ -144,6 +145,7 @@ class _Forward:
         if boxed:
             with functions_of(cls):
                 args, named, inside = opened(args, named, tensors)
+        guard = None if self._only_tensors else guard_arguments(cls, args, named)
         placed = tensor_devices(args) if _may_be_on_device(args) else None
         try:
             if placed is None and not cls._traits.packs:
@@ -155,6 +157,8 @@ class _Forward:
             if not refuses_write(error):
                 raise
             raise AutogradError(_WRITES.format(name=cls.__name__)) from error
+        if guard is not None:
+            guard.check()
         if leaves:
             leaves.take_back(slots, lent, cls.__name__)
             if tensors and recorded:

@@ -441,6 +441,6 @@ def _bare(value: Any, region: Shape, array: Any) -> Any:
     """Return a value for writing to a region of an array, as numbers or an array of its device."""
     if isinstance(value, bool | int | float | complex):
         return value
-    data: Any = move_array(as_kernel_result(value.read() if isinstance(value, Tensor) else value), device_of(array))
+    data: Any = move_array(as_kernel_result(value._read() if isinstance(value, Tensor) else value), device_of(array))
     _check_value(data.shape, region)
     return data.reshape(data.shape[data.ndim - len(region) :]) if data.ndim > len(region) else data

@@ -164,7 +164,7 @@ def _has_no_zeros(a: Any) -> bool:
         data = a._data
         if type(data) is Batched or (type(data) is Pending and not data.record.recorder.may_wait()):
             return False
-        a = a.read()
+        a = a._read()
     return bool(a.all())
 
 

@@ -15,7 +15,9 @@ from raygrad.autograd.core.batched_data import Batched, single_value_error
 from raygrad.autograd.core.recorder import Data, Pending
 from raygrad.autograd.devices.serving import device_of, is_device_array, to_host
 from raygrad.autograd.dispatch.device_dispatch import copied
+from raygrad.autograd.mutation.inplace import refresh_views
 from raygrad.autograd.registry.registry import get_op
+from raygrad.autograd.storage.storage import has_views, owner_of
 from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
@@ -49,7 +51,7 @@ class InputRecorder:
         if type(data) is Pending:
             if data.record.recorder is not recorder:
                 refuse_mixing(data)
-            return data
+            return self._followed(tensor, data) if tensor._shares_memory else data
         if type(data) is Batched:
             raise single_value_error("a session")
         counter = tensor._counter or tensor.counter()
@@ -66,7 +68,17 @@ class InputRecorder:
         else:
             pending = self.constant_array(data.copy(order="K"))
         tensor._snapshot = (recorder, counter[0], pending)
+        if cached is not None and cached[0] is recorder and cached[1] == counter[0] and has_views(tensor):
+            refresh_views(tensor, recorder)  # NumPy has written to the memory that they show
         return pending
+
+    def _followed(self, view: Tensor, data: Pending) -> Pending:
+        """Return the pending value of a view of memory that NumPy may have written to since."""
+        owner = owner_of(view)
+        if owner is view or self.log.trace is not None or type(owner._data) is not np.ndarray:
+            return data
+        self.leaf(owner)
+        return view._data
 
     def leaf_on_device(self, data: Any) -> Pending:
         """Return the pending value that stands for an array of a device: in this process a copy of it there, elsewhere

@@ -20,6 +20,7 @@ from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 from raygrad.workers.process.forked_locks import renew_after_fork
 
 from .records import Constant, NodeRecord, SpecEntry
+from .shared_memory import SharedMemory
 from .spec_table import SpecTable
 from .variables import VariableLog
 
@@ -48,6 +49,8 @@ class RecordLog:
         self.lock = threading.RLock()
         self.records: list[NodeRecord] = []
         self.variables = VariableLog()
+        self.shared = SharedMemory()
+        """The arrays of the program whose tensors were changed in place."""
         self.specs = SpecTable()
         self.order_kinds: dict[SpecEntry, int] = {}
         """By the spec of what they pass on, the kinds of control dependencies for program order."""

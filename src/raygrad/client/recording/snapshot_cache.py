@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.workers.code.guard import is_fixed
 
-from .records import Constant, LeafRecord
+from .records import Constant, NodeRecord
 
 MIN_SHARED_BYTES = 4_096
 """Size of arrays from which a copy is shared between tensors of the same memory."""
@@ -55,15 +55,16 @@ class SnapshotCache:
 
 
 def value_of_leaf(pending: Pending) -> np.ndarray[Any, Any]:
-    """Return the array that a leaf's pending value stands for."""
-    return cast(LeafRecord, pending.record).constant.value
+    """Return the array that a leaf's pending value stands for, or a value that was brought home to the client's
+    memory."""
+    record: Any = pending.record
+    return record.values[pending.index] if type(record) is NodeRecord else record.constant.value
 
 
 def is_still(copy: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether an array is as it was when it was copied, bit for bit; False, too, where its elements do not lie one
-    after the other."""
+    """Tell whether an array is as it was when it was copied, bit for bit."""
     if copy.shape != array.shape or copy.dtype != array.dtype:
         return False
     if not (copy.flags.c_contiguous and array.flags.c_contiguous):
-        return False
+        return copy.tobytes() == array.tobytes()
     return np.array_equal(copy.reshape(-1).view(np.uint8), array.reshape(-1).view(np.uint8))

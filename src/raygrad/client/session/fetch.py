@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from raygrad.errors import WaitTimeout
+from raygrad.autograd.core.recorder import Pending
+from raygrad.errors import SessionError, WaitTimeout
 from raygrad.workers.values.packed_values import POISON
 
 from ..recording.records import NodeRecord
@@ -65,6 +66,8 @@ class Fetcher:
             DroppedError: its run failed; or the error of that, if it was not raised before.
             WaitTimeout: it is not here before the deadline.
         """
+        if self._log.shared:
+            self.bring_home()
         if record.values is not None and index in record.values:
             return record.values[index]
         self._ensure_submitted(record)
@@ -81,6 +84,23 @@ class Fetcher:
         if record.run < 0 or record.failed or record.run in self._failures.runs or self._log.closed:
             return None
         return self._driver.peek(record.run, record.base + index)
+
+    def bring_home(self) -> None:
+        """Bring what was changed in place home to the memory that the program shares, and wait for that."""
+        if self._log.trace is not None or self._log.closed:
+            return
+        self._submitter.submit()
+        self._waiter.wait_for_everything()
+        self._log.shared.bring_home(self._value_at_home)
+
+    def _value_at_home(self, value: Pending) -> Any:
+        record: Any = value.record
+        if type(record) is not NodeRecord:
+            return record.constant.value
+        if record.failed or record.run < 0:
+            return None
+        found = self.fetch(record, value.index) if value.index not in (record.values or ()) else None
+        return None if found is POISON else (record.values or {}).get(value.index)
 
     def is_defined(self, record: NodeRecord, index: int) -> bool:
         """Tell whether output `index` of a record is a defined gradient, waiting for it. An array stays where it

@@ -133,6 +133,9 @@ class SessionRecorder(Recorder):
         if self.code.waits and attribute == "_grad" and variable._after_accumulation is not None:
             self._settle()  # the hooks that are called next run here
 
+    def note_change(self, tensor: Tensor) -> None:
+        self.log.shared.note_change(tensor)
+
     # ---- what is noted ----------------------------------------------------------------------------------------------
 
     def drawn(self, made: Tensor | None, again: Callable[[], Any] | None) -> None:

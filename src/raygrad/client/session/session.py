@@ -306,6 +306,8 @@ class Session:
                     here = record.values is not None and index in record.values
                     if record.live >> index & 1 and isinstance(entry.spec, ArraySpec) and not here:
                         self._fetcher.fetch(record, index)
+            if self._log.shared:
+                self._fetcher.bring_home()
         waiter.raise_errors()
 
     def _check_open(self) -> None:
