@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.core.recorder import Pending
-from raygrad.errors import SessionError, WaitTimeout
+from raygrad.errors import WaitTimeout
 from raygrad.workers.values.packed_values import POISON
 
 from ..recording.records import NodeRecord
