@@ -54,7 +54,7 @@ class DeferredOperation:
 
     __slots__ = (
         "__weakref__",
-        "_dtype",
+        "_default_dtype",
         "_grad",
         "_log",
         "_method",
@@ -72,7 +72,7 @@ class DeferredOperation:
         self._log = log
         self._method = method
         self._operands = operands
-        self._grad, self._dtype = state.here.grad, get_default_dtype()
+        self._grad, self._default_dtype = state.here.grad, get_default_dtype()
         self._pin = log.pin
         self._site = site
         self.error: Exception | None = None
@@ -125,7 +125,7 @@ class DeferredOperation:
             mark = next_sequence()
             state.here = Modes()
             state.here.grad, state.here.recorder = self._grad, log.recorder
-            state.here.default_dtype = self._dtype
+            state.here.default_dtype = self._default_dtype
             state.changed()
             log.pin = self._pin
             SEGMENTS.append(None)
