@@ -71,7 +71,7 @@ class Recorder:
                 keywords=(),
                 shared=(),
                 leaves=None,
-                casting=(),
+                settings=(),
             )
         )
         return output - 1, output
@@ -98,7 +98,7 @@ class Recorder:
                 attributes=(),
                 reports_effects=False,
                 leaves=None,
-                casting=(),
+                settings=(),
             )
         )
 

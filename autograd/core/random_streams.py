@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 if TYPE_CHECKING:
     from .modes import Modes
@@ -179,7 +179,7 @@ def current_stream(here: Modes) -> RandomStream:
     if type(current) is RandomStream:
         return current
     if type(current) is tuple:
-        here.stream = made = RandomStream(origin_for((current,)))
+        here.stream = made = RandomStream(origin_for((cast("Any", current),)))
         return made
     return current.opened()
 

@@ -174,7 +174,7 @@ def _array_in(output: Any, outputs: Args) -> Any:
 def _is_numeric(value: Any) -> bool:
     """Tell whether a value is an array of numbers, of the host or of a device, or a NumPy scalar."""
     if isinstance(value, np.ndarray | np.generic):
-        return value.dtype.kind in _NUMERIC
+        return cast("Any", value).dtype.kind in _NUMERIC
     return is_device_array(value)
 
 

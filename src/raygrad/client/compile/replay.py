@@ -358,7 +358,7 @@ class Replay:
         moved = [(root.now(args), by) for root, by in self._bumps]
         recorder = self._inputs.log.recorder
         for rebinding, owner in zip(self._rebindings, owners, strict=True):
-            if rebinding.attribute == "_data" and owner._shares_memory:
+            if rebinding.attribute == "_data" and owner is not None and owner._shares_memory:
                 recorder.note_change(owner)
             if rebinding.first is not _NOTHING:
                 recorder.write(owner, rebinding.attribute, tensor(rebinding.first))

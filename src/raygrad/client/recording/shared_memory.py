@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -84,9 +84,9 @@ def _checksum(array: Array) -> int:
 
 def _reference(array: Array) -> Callable[[], Array | None]:
     """Return what finds an array as long as somebody else has its memory."""
-    root: Any = array
+    root: Array = array
     while isinstance(root.base, np.ndarray):
-        root = root.base
+        root = cast("Array", root.base)
     if root.base is not None or not root.flags.forc:  # memory of another library's, or of unknown bounds
         return lambda: array
     if root is array:

@@ -58,7 +58,8 @@ def value_of_leaf(pending: Pending) -> np.ndarray[Any, Any]:
     """Return the array that a leaf's pending value stands for, or a value that was brought home to the client's
     memory."""
     record: Any = pending.record
-    return record.values[pending.index] if type(record) is NodeRecord else record.constant.value
+    made = record.values if isinstance(record, NodeRecord) else None
+    return record.constant.value if made is None else made[pending.index]
 
 
 def is_still(copy: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:
