@@ -76,7 +76,8 @@ class FusedJvp(Function):
     @classmethod
     def vmap(cls, info: Any, in_dims: Any, request: Request, *items: Any) -> Any:
         """Run both for one example after the other: a session spreads these over the workers."""
-        dims, size = in_dims[1:], info.batch_size
+        size = info.batch_size
+        dims = [dim if isinstance(item, Tensor) else None for item, dim in zip(items, in_dims[1:], strict=True)]
         copied = len(items) - len(_kept(request, items))
         one_for_all = all(dim is None for dim in dims[: request[0]])  # the outputs are those of any example
         first: list[Any] = []
