@@ -19,7 +19,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 
 from .array_form import form_of
 from .guard import ABSENT, BY_VALUE, Guard
-from .identity import state_of
+from .identity import state_of, token_of
 from .importable import import_name, imports_alike
 from .visitor import annotation_parts, class_parts, function_parts, module_parts, slot_names, slot_parts
 
@@ -87,7 +87,7 @@ class CodeCacheKey:
         state = state_of(value)
         if state is None:
             return self._instance(value)
-        return (self._identity(value), self._instance(value) if state else ())
+        return (token_of(value), self._instance(value) if state else ())
 
     # ---- leaves -----------------------------------------------------------------------------------------------------
 
