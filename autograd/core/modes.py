@@ -42,6 +42,7 @@ class Modes:
 
     Attributes:
         grad: the gradient mode.
+        arguments: those of the forward that is running, if it must not write to them, else None.
         recorder: the ambient session's recorder, or None.
         only_recorder: the same while none of the rare modes below is on, else None.
         passes: how many backward passes are under way, one inside the other.
@@ -70,6 +71,7 @@ class Modes:
 
     __slots__ = (
         "anomaly",
+        "arguments",
         "batches",
         "casting",
         "default_dtype",
@@ -98,6 +100,7 @@ class Modes:
         self, passes: int = 0, local: dict[str, Any] | None = None, evict: EvictFromDevice | None = None
     ) -> None:
         self.grad: bool = True
+        self.arguments: tuple[Any, ...] | None = None
         self.recorder: Recorder | None = None
         self.only_recorder: Recorder | None = None
         self.passes = passes

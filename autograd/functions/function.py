@@ -45,7 +45,7 @@ from ..tensor.tensor import Tensor
 from .bind_arguments import bind
 from .context import FunctionNode, name_as_generated, note_references
 from .function_class_api import FunctionClassMembers
-from .function_outputs import check_returned, check_unmarked, wrap_outputs
+from .function_outputs import READ_ONLY, UNSAID_WRITE, check_returned, check_unmarked, wrap_outputs
 from .function_traits import FunctionTraits, may_mark, unwritten, unwritten_forward, unwritten_setup
 from .user_backward import densified, run_backward as run_backward
 from .writable_inputs import saved_copies
@@ -324,7 +324,7 @@ def _forward(
             graph_grew()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             name_as_generated(node)
-    since, before, outer = CLOCK[0], here.grad, here.stream
+    since, before, outer, given = CLOCK[0], here.grad, here.stream, here.arguments
     if path is None:
         if type(outer) is RandomStream:
             path = next(outer.applications)
@@ -333,6 +333,7 @@ def _forward(
             outer = here.stream  # a stream from now on, if it was a path
     node._path = here.stream = path
     here.grad = False
+    here.arguments = args if traits.read_only else None
     try:
         if traits.setup is None:
             if len(args) == 1 and not named:  # to spread one argument takes as long as to call
@@ -342,8 +343,12 @@ def _forward(
         else:
             raw = traits.forward(*args, **named) if named else traits.forward(*args)
             traits.setup(node, args, raw)
+    except ValueError as error:
+        if not traits.read_only or READ_ONLY not in str(error):
+            raise
+        raise AutogradError(UNSAID_WRITE.format(name=cls.__name__)) from error
     finally:
-        here.grad, here.stream = before, outer
+        here.grad, here.stream, here.arguments = before, outer, given
     if CLOCK[0] != since:
         check_unmarked(node, args, since)
     if recorded:

@@ -8,8 +8,10 @@ attribute of the class is set.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from opcode import opmap
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.errors import AutogradError, MissingDerivative
 
@@ -79,6 +81,66 @@ def _names_in(code: CodeType) -> bool:
     return "mark_dirty" in code.co_names or any(_names_in(one) for one in inner)
 
 
+_STORES: Final = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
+_BINARY_OP: Final = opmap["BINARY_OP"]
+_IN_PLACE: Final = range(13, 26)
+"""Arguments of `BINARY_OP` for `+=` and its kind."""
+_WRITERS: Final = frozenset(
+    (
+        *(
+            "copyto",
+            "put",
+            "put_along_axis",
+            "place",
+            "putmask",
+            "fill_diagonal",
+            "fill",
+            "sort",
+            "partition",
+            "resize",
+        ),
+        *("shuffle", "at", "setfield", "byteswap", "itemset", "setflags"),
+    )
+)
+"""Names of NumPy's functions and methods that write to an array."""
+
+
+def may_write(cls: type[Function]) -> bool:
+    """Tell whether a Function's forward may write to arrays: by an item, `+=`, `out=`, or a function of NumPy's, in its
+    code or in that of functions that it names. What it leaves to compiled code is not seen."""
+    return any(_may_write(method, HELPERS) for method in (cls.forward, cls.setup_context))
+
+
+def _may_write(method: Any, depth: int) -> bool:
+    while (wrapped := getattr(method, "__wrapped__", None)) is not None:
+        method = wrapped
+    code = getattr(method, "__code__", None)
+    if code is None or _writes_in(code):
+        return True
+    space: dict[str, Any] = getattr(method, "__globals__", {})
+    named = [space.get(name) for name in code.co_names]
+    for cell in getattr(method, "__closure__", None) or ():
+        with suppress(ValueError):  # not bound yet
+            named.append(cell.cell_contents)
+    return depth > 0 and any(isinstance(one, FunctionType) and _may_write(one, depth - 1) for one in named)
+
+
+HELPERS: Final = 2
+"""The depth of functions that name each other to which `may_write` looks."""
+
+
+def _writes_in(code: CodeType) -> bool:
+    raw = code.co_code
+    for operation, argument in zip(raw[::2], raw[1::2], strict=True):
+        if operation in _STORES or (operation == _BINARY_OP and argument in _IN_PLACE):
+            return True
+    if not _WRITERS.isdisjoint(code.co_names):
+        return True
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    keywords = [one for one in code.co_consts if isinstance(one, tuple)]
+    return any("out" in one for one in keywords) or any(_writes_in(one) for one in inner)
+
+
 class FunctionTraits:
     """The methods and flags of one Function class.
 
@@ -87,13 +149,14 @@ class FunctionTraits:
         setup: its setup_context, or None in the combined style.
         backward: its backward or vjp; a function that raises, if neither or both are defined.
         boxed: backward takes one list of gradients instead of one argument for each (CX-26).
+        read_only: forward may write to arrays, and marks no argument: the arrays of its arguments are read-only.
         read_once: the first read of saved tensors releases them (CX-25).
         writable: forward and backward get writable copies.
         packs: its saved tensors are packed by the hooks under which it was applied (`derived`).
         node: the class of its nodes.
     """
 
-    __slots__ = ("backward", "boxed", "forward", "node", "packs", "read_once", "setup", "writable")
+    __slots__ = ("backward", "boxed", "forward", "node", "packs", "read_once", "read_only", "setup", "writable")
 
     def __init__(self, cls: type[Function]) -> None:
         self.node = cls._backward_cls
@@ -112,6 +175,7 @@ class FunctionTraits:
         self.packs = getattr(cls, "_applied_under", None) is not None
         writable: Any = getattr(cls, "writable_inputs", False)
         self.writable = bool(writable)
+        self.read_only = not self.writable and may_write(cls) and not may_mark(cls)
         if self.writable:
             self.forward = forward_on_copies(self.forward, cls.__name__, self.setup is None)
             self.backward = backward_on_copies(self.backward, bool(self.boxed))

@@ -56,7 +56,11 @@ class Conversions:
         """Return the data as an array sharing its memory, of its device; in a session, waits for it."""
         if type(self._data) is np.ndarray and not self._shares_memory:
             note_exported(cast("Tensor", self))
-        return self._read()
+        array, arguments = self._read(), state.here.arguments
+        if arguments is not None and type(array) is np.ndarray and array.flags.writeable and _is_of(arguments, array):
+            array = array.view()
+            array.flags.writeable = False
+        return array
 
     def _read(self) -> np.ndarray[Any, Any]:
         """Return the same for a look that ends before user code runs: nobody else can write to it."""
@@ -106,7 +110,8 @@ class Conversions:
                     "tensor to host memory first."
                 )
             array = to_host(self._on_host()._read())
-        if self._frozen and array.flags.writeable:
+        arguments = state.here.arguments
+        if (self._frozen or (arguments is not None and _is_of(arguments, array))) and array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
         return array
@@ -286,6 +291,16 @@ class Conversions:
                 "pickle tensor.cpu(), and move it back where it is loaded"
             )
         return _rebuilt, (self._read(), self._requires_grad)
+
+
+def _is_of(arguments: tuple[Any, ...], array: Any) -> bool:
+    """Tell whether an array shows memory of one of the arguments of the forward that is running, which must not be
+    written to unsaid (DR-03)."""
+    for argument in arguments:
+        data: Any = argument._data if isinstance(argument, Tensor) else None
+        if data is array or (type(data) is np.ndarray and np.may_share_memory(data, array)):
+            return True
+    return False
 
 
 def _rebuilt(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:

@@ -20,7 +20,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 from .array_form import form_of
 from .captured_state import CapturedState
 from .guard import ABSENT, BY_VALUE, Guard, is_input
-from .identity import state_of
+from .identity import state_of, token_of
 from .importable import import_name, imports_alike
 from .visitor import (
     annotation_parts,
@@ -101,7 +101,7 @@ class CodeCacheKey:
         state = state_of(value)
         if state is None:
             return self._instance(value)
-        return (self._identity(value), self._instance(value) if state else ())
+        return (token_of(value), self._instance(value) if state else ())
 
     # ---- leaves -----------------------------------------------------------------------------------------------------
 

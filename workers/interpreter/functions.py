@@ -25,7 +25,13 @@ from raygrad.autograd.functions.context_state import (
     wanted_edge,
 )
 from raygrad.autograd.functions.function import FunctionNode, run_forward
-from raygrad.autograd.functions.function_outputs import is_among, is_captured
+from raygrad.autograd.functions.function_outputs import (
+    READ_ONLY,
+    UNSAID as UNSAID,
+    UNSAID_WRITE,
+    is_among,
+    is_captured,
+)
 from raygrad.autograd.storage.view_geometry import geometry_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
@@ -156,7 +162,7 @@ class _Forward:
         except (AutogradError, ValueError) as error:
             if not refuses_write(error):
                 raise
-            raise AutogradError(_WRITES.format(name=cls.__name__)) from error
+            raise AutogradError(UNSAID_WRITE.format(name=cls.__name__)) from error
         if guard is not None:
             guard.check()
         if leaves:
@@ -240,9 +246,6 @@ def _unheard(execute: Execute) -> Execute:
     return again
 
 
-READ_ONLY: Final = "read-only"
-"""In what NumPy and raygrad say of a write to an argument that was not declared."""
-
 FROZEN: Final = "must not be changed in place, since others read it too"
 """In what raygrad says of a write to a tensor of a device that was not declared."""
 
@@ -252,15 +255,6 @@ def refuses_write(error: Exception) -> bool:
     return READ_ONLY in str(error) or FROZEN in str(error)
 
 
-UNSAID: Final = "changed an argument in place without saying so"
-"""In the error of a Function that did."""
-
-_WRITES: Final = (
-    f"{{name}} {UNSAID}: call ctx.mark_dirty(...) with it in forward and return it, "
-    "work on a copy (x.clone()), or set writable_inputs = True on the Function to be given copies"
-)
-
-
 def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence[Any]) -> None:
     """Check, the first time that a Function runs, that it wrote to no argument which it did not mark (OU-23)."""
     marked = [tensor.counter() for tensor in context.dirty_tensors or ()]
@@ -268,7 +262,7 @@ def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence
         if isinstance(arg, Tensor) and not is_among(arg.counter(), marked):
             now: Any = arg._data
             if not _are_equal(now, before):
-                raise AutogradError(_WRITES.format(name=context._function.__name__))
+                raise AutogradError(UNSAID_WRITE.format(name=context._function.__name__))
 
 
 def _are_equal(now: Any, before: Any) -> bool:

@@ -69,7 +69,9 @@ class InputRecorder:
             pending = self.constant_array(data.copy(order="K"))
         tensor._snapshot = (recorder, counter[0], pending)
         if cached is not None and cached[0] is recorder and cached[1] == counter[0] and has_views(tensor):
-            refresh_views(tensor, recorder)  # NumPy has written to the memory that they show
+            before = value_of_leaf(cached[2])
+            if is_array(data) and is_array(before) and before.tobytes() != data.tobytes():
+                refresh_views(tensor, recorder)  # NumPy has written to the memory that they show
         return pending
 
     def _followed(self, view: Tensor, data: Pending) -> Pending:

@@ -63,9 +63,10 @@ def value_of_leaf(pending: Pending) -> np.ndarray[Any, Any]:
 
 
 def is_still(copy: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether an array is as it was when it was copied, bit for bit."""
+    """Tell whether an array is as it was when it was copied, bit for bit; False, too, where its elements do not lie one
+    after the other."""
     if copy.shape != array.shape or copy.dtype != array.dtype:
         return False
     if not (copy.flags.c_contiguous and array.flags.c_contiguous):
-        return copy.tobytes() == array.tobytes()
+        return False
     return np.array_equal(copy.reshape(-1).view(np.uint8), array.reshape(-1).view(np.uint8))
