@@ -288,7 +288,7 @@ KINDS: dict[str, Kind] = {
     "mutable_default": Kind(_with_default, _called, lambda f, v: _set_item(f.__defaults__[0], v)),
     "attribute_of_function": Kind(_with_attribute, _of_attribute, _set_attribute),
     "global": Kind(_global, _of_global, _set_global),
-    "imported": Kind(_module, _imported, _set_in_module),
+    "imported": Kind(_module, _imported, _set_in_module, travels=False),
     "list": Kind(lambda v: [v, 1.0], _of_item, _set_item),
     "length": Kind(lambda v: [0.0] * int(abs(v) * 4), _length, _set_length),
     "generated": Kind(lambda v: [v, 1.0], _of_generator, _set_item),
