@@ -68,7 +68,7 @@ MOST: Final = 100_000
 
 _ATOMS: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), slice, range})
 
-_FIXED: Final = (
+_FIXED: Final[tuple[Any, ...]] = (
     GenericAlias,
     GetSetDescriptorType,
     UnionType,

@@ -12,6 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from itertools import chain, repeat
 from operator import is_
 from types import CellType, CodeType, FunctionType, MappingProxyType
@@ -285,7 +286,7 @@ def _is_still(now: dict[Any, Any], before: dict[Any, Any]) -> bool:
 
 def _items_of(mapping: dict[Any, Any]) -> tuple[Any, ...]:
     """Return the keys and values of a dict of a derived class, by the methods of `dict`: no user code runs."""
-    return (*dict.keys(mapping), *dict.values(mapping))
+    return (*_keys_of(mapping), *_values_of(mapping))
 
 
 def value_of(variable: ContextVar[Any]) -> Any:
@@ -304,9 +305,18 @@ def _bytes_of(buffer: Any) -> tuple[Any, ...]:
     return (getattr(buffer, "typecode", ""), bytes(buffer))
 
 
-_values_of: Final[Any] = dict.values
+_keys_of: Final[Any] = vars(dict)["keys"]
+_values_of: Final[Any] = vars(dict)["values"]
+
+
+def _items_by(kind: Any, items: Any) -> tuple[Any, ...]:
+    """Return the items of a collection by the method of a class from which its own is derived: no user code runs."""
+    return tuple(kind.__iter__(items))
+
+
+_KINDS: Final[tuple[Any, ...]] = (list, deque, set, frozenset)
 _ITERATED: Final[dict[type[Any], Callable[[Any], tuple[Any, ...]]]] = {
-    kind: lambda items, iterate=kind.__iter__: tuple(iterate(items)) for kind in (list, deque, set, frozenset)
+    kind: partial(_items_by, kind) for kind in _KINDS
 }
 
 

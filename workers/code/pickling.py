@@ -118,7 +118,7 @@ class _Pickler(cloudpickle.Pickler):
         elif isinstance(obj, functools.cached_property):  # which holds a lock
             return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
         elif isinstance(obj, ContextVar):
-            value = value_of(obj)
+            value = value_of(given)
             return _context_variable, (obj.name,) if value is ABSENT else (obj.name, value)
         elif isinstance(obj, functools._lru_cache_wrapper) and not imports_alike(obj.__module__):
             return _cached, (obj.__wrapped__, obj.cache_parameters())

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -249,14 +249,14 @@ def _warn_of_changes(obj: Any, name: str, pickler: CodePickler, changed: str | N
         if writes_items(function.__code__) or (not is_class and passes_on(function.__code__, name))
     ]
     subject = obj.__self__ if isinstance(obj, MethodType) else obj
-    if isinstance(obj, BuiltinFunctionType) and isinstance(obj.__self__, MUTABLE):
-        found.append(type(obj.__self__).__name__)
+    if isinstance(obj, BuiltinFunctionType):
+        found += [kind.__name__ for kind in MUTABLE if isinstance(obj.__self__, kind)]
     elif not isinstance(subject, FunctionType | type | ModuleType | partial):
         state = getattr(subject, "__dict__", {})
         found.extend(
             f"{type(subject).__name__}.{key}"
             for key, value in state.items()
-            if isinstance(value, MUTABLE) and not key.startswith("__") and _has_writer(type(subject))
+            if isinstance(value, MUTABLE) and not key.startswith("__") and _has_writer(cast(Any, type(subject)))
         )
     stepped = optimizer_call_in(obj) if changed is None and not found else None
     if stepped is not None:

@@ -168,7 +168,7 @@ class _Importer:
         self.modules: dict[str, ModuleType] = {}
 
     def __call__(self, name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
-        full = resolve_name("." * level + name, (space or {}).get("__package__")) if level else name
+        full = resolve_name("." * level + name, space and space.get("__package__")) if level else name
         found = self.modules.get(full if wanted else full.partition(".")[0])
         return builtins.__import__(name, space, local, wanted, level) if found is None else found
 

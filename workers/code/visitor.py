@@ -184,10 +184,11 @@ def through_modules(function: FunctionType, held: Sequence[Part]) -> list[Part]:
     for module in modules:  # which grows: a.b.RATE
         if is_well_known(module):
             continue
-        space = vars(module)
+        space = cast("dict[str, Any]", vars(module))
         for name in wanted.all:
             if name in space:
-                found.append(("through module", name, space, value := space[name]))
+                value = space[name]
+                found.append(("through module", name, space, value))
                 if type(value) is ModuleType and not any([value is one for one in modules]):
                     modules.append(value)
     return found
@@ -210,7 +211,7 @@ def imported_inside(function: FunctionType) -> dict[str, ModuleType]:
     return found
 
 
-DISPATCHES: Final = functools.singledispatch(len).__code__  # type: ignore[attr-defined]
+DISPATCHES: Final = cast(Any, functools.singledispatch(len)).__code__
 """The code of every function that `functools.singledispatch` makes."""
 
 
