@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.proto.ir.program import Pinned
+from raygrad.workers.process.host import WorkerHost
 
 from .random_programs import SEEDS, Inner, bits, checkpointed, compiled, phases, plainly, training
 
@@ -213,3 +215,19 @@ def test_examples_of_a_generated_vmap_rule_draw_what_they_draw_eagerly(session: 
     assert inside == bits(program, 1)
     with pytest.raises(RuntimeError, match="randomness error mode"):
         rg.vmap(Drawn.apply)(rg.ones((2, 3)))
+
+
+def test_a_call_that_is_attempted_a_second_time_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    run = WorkerHost.run
+
+    def run_twice(host: WorkerHost, call: Any, objects: Any, unpacking: float = 0.0) -> Any:
+        calls.append(call.segment)
+        if not any(type(one) is Pinned for one in call.externals):  # which the first attempt may release
+            run(host, call._replace(unpin=()), objects, unpacking)
+        return run(host, call, objects, unpacking)
+
+    monkeypatch.setattr(WorkerHost, "run", run_twice)
+    with rg.Session():
+        assert bits(training, 1) == eager(training, 1)
+    assert calls
