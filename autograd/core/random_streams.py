@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from .modes import Modes
@@ -27,6 +27,10 @@ JVP: Final = 4 << 40
 VMAP: Final = 5 << 40
 PACK: Final = 6 << 40
 RESEEDED: Final = 7 << 40
+EXAMPLES: Final = 8 << 40
+"""Of code that runs once for all examples of a batch, which have streams of their own: it must not draw."""
+REFUSED: Final = 9 << 40
+"""Of code that runs for one example under vmap with randomness "error"."""
 
 
 class StreamOrigin(NamedTuple):
@@ -107,6 +111,17 @@ class RandomStream:
         """How many applications, passes, hooks and draws there have been."""
         return tuple([int(repr(numbers)[6:-1]) for numbers in self._numbers])  # `count(7)`: asking takes none
 
+    def refuse_draws(self) -> None:
+        """Mark the applications to come as such that must not draw."""
+        self.applications = zip(
+            itertools.repeat(self.origin), self._numbers[0], itertools.repeat(REFUSED), strict=False
+        )
+
+    def is_marked(self, mark: int) -> bool:
+        """Tell whether a mark is among the parts of the path of the application whose code this is."""
+        paths = self.origin.paths
+        return bool(paths) and mark in paths[0][1:]
+
     def next_pass(self) -> Path:
         """Return the path of a pass that begins."""
         return next(self._of_passes)
@@ -179,7 +194,8 @@ def current_stream(here: Modes) -> RandomStream:
     if type(current) is RandomStream:
         return current
     if type(current) is tuple:
-        here.stream = made = RandomStream(origin_for((cast("Any", current),)))
+        path: Any = here.stream
+        here.stream = made = RandomStream(origin_for((path,)))
         return made
     return current.opened()
 

@@ -7,7 +7,7 @@ through `apply` again, for the levels further out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakSet
 
@@ -16,9 +16,10 @@ from raygrad.errors import AutogradError, NoSingleValue
 from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, unwrap_batched
 from ..core.modes import state
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
-from ..core.random_streams import VMAP, Path, path_of_application
+from ..core.random_streams import VMAP, Path, current_stream, path_of_application
 from ..core.recorder import Pending
 from ..dispatch.device_dispatch import tensor_devices
+from ..dispatch.random_numbers import GeneratorState, drawn_alike
 from ..forward_mode.function_jvp import propagate
 from ..functions.context import FunctionNode, name_as_generated
 from ..functions.function_class_api import FunctionClassMembers
@@ -221,7 +222,7 @@ def _checked_dim(name: str, out: Any, dim: Any, size: int) -> int | None:
 # ---- a generated rule ------------------------------------------------------------------------------------------------
 
 _ONE_BY_ONE: WeakSet[Any] = WeakSet()
-"""Functions whose forward works on arrays, and so cannot run on batched tensors."""
+"""Functions whose forward works on arrays or draws random numbers, and so cannot run on batched tensors."""
 
 
 def _generated(
@@ -240,14 +241,18 @@ def _generated(
         type(innermost_data(getattr(v, "_data", None))) is Pending for v in values
     )
     if not recorded and cls not in _ONE_BY_ONE and cls._traits.setup is not None:
-        batch = Batch(level, tuple(dims), structure, named)
+        batch, before = Batch(level, tuple(dims), structure, named), GeneratorState()
         try:
             output = vmapped(cls).apply(batch, *values)
         except NoSingleValue:
             _ONE_BY_ONE.add(cls)
+            before.back()
         else:
             return output, batch.out_dims
-    return _one_by_one(cls, values, dims, structure, named, level.size)
+    if level.randomness == "error":
+        current_stream(state.here).refuse_draws()
+    with drawn_alike(level.randomness == "same") as again:
+        return _one_by_one(cls, values, dims, structure, named, level.size, again)
 
 
 def _one_by_one(
@@ -257,11 +262,13 @@ def _one_by_one(
     structure: Structure,
     named: dict[str, Any],
     size: int,
+    again: Callable[[], None],
 ) -> tuple[Any, list[int | None]]:
-    """Apply the Function to one example after the other, and stack the outputs."""
+    """Apply the Function to one example after the other, and stack the outputs. `again` is called before each."""
     made: list[list[Any]] = []
     kind = LEAF
     for number in range(max(size, 1)):  # of no examples, to one of zeros, for the shape of what comes out
+        again()
         example = [v if d is None else example_of(v, d, number, size) for v, d in zip(values, dims, strict=True)]
         leaves, kind = flatten(cls.apply(*unflatten(structure, example), **named))
         made.append(leaves)

@@ -19,6 +19,7 @@ from .. import ops
 from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched
 from ..core.modes import state
 from ..core.pytree import Structure, unflatten
+from ..core.random_streams import EXAMPLES
 from ..dispatch.device_dispatch import tensor_devices
 from ..functions.context import FunctionNode
 from ..functions.function import Function
@@ -111,6 +112,8 @@ class VmappedFunction(Function):
     @classmethod
     def forward(cls, batch: Batch, *values: Any) -> Any:
         """Run the inner forward once, on batched tensors."""
+        here: Any = state.here
+        here.stream = (*here.stream, EXAMPLES)
         with open_vmap_level(batch.level):
             raw = cls._of._traits.forward(*batch.arguments(values), **batch.named)
             if isinstance(raw, list):

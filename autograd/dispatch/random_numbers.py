@@ -13,16 +13,25 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from raygrad.errors import AutogradError
 
 from ..core import dtypes
-from ..core.batched_data import batched
+from ..core.batched_data import batched, single_value_error
 from ..core.modes import state
-from ..core.random_streams import DEFAULT_SEED, PROGRAM, RESEEDED, RandomStream, StreamOrigin, current_stream
+from ..core.random_streams import (
+    DEFAULT_SEED,
+    EXAMPLES,
+    PROGRAM,
+    REFUSED,
+    RESEEDED,
+    RandomStream,
+    StreamOrigin,
+    current_stream,
+)
 from ..devices.serving import factory_device, move_array
 from ..registry.define_op import sizes_of
 from ..tensor.tensor import Tensor
@@ -99,6 +108,7 @@ def generator() -> np.random.Generator:
     stream = current_stream(state.here)
     if stream is PROGRAM:
         return _Random.generator()
+    _check_marks(stream)
     return np.random.Generator(np.random.Philox(key=_key_of(stream), counter=_counter_of(next(stream.draws))))
 
 
@@ -179,19 +189,37 @@ def drawn_alike(alike: bool) -> Generator[Callable[[], None]]:
     yield place.back if alike else lambda: None
 
 
+_REFUSED: Final = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "randomness flags on vmap or perform the randomness operation out of vmap"
+)
+
+
+def _check_marks(stream: RandomStream) -> None:
+    """Refuse to draw in code that runs for a batch (VM-12).
+
+    Raises:
+        AutogradError: it runs for one example, and random operations are forbidden.
+        NoSingleValue: it runs for all examples at once, each of which draws by a path of its own.
+    """
+    if stream.is_marked(REFUSED) or (stream.is_marked(EXAMPLES) and state.batches[-1].randomness == "error"):
+        raise AutogradError(_REFUSED)
+    if stream.is_marked(EXAMPLES):
+        raise single_value_error("a random operation")
+
+
 def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, device: Any = None) -> Tensor:
     """Return a leaf of what `draw` gives for some leading dimensions: none, or inside vmap those of the examples that
     are to differ (VM-12). Numbers are drawn on the host, so that they are the same on every device, and moved."""
     place = factory_device(device)
+    stream = current_stream(state.here)
+    _check_marks(stream)
     if not state.batches:
         return new_leaf(_placed_draw(partial(draw, ()), place), requires_grad)
     open_levels = state.batches
     for level in open_levels:
         if level.randomness == "error":
-            raise AutogradError(
-                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
-                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
-            )
+            raise AutogradError(_REFUSED)
     differing = [level for level in open_levels if level.randomness == "different"]
     leading = tuple([level.size for level in differing])
     made = Tensor.made(_placed_draw(partial(draw, leading), place))

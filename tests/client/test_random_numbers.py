@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.proto.ir.program import Pinned
+from raygrad.workers.process.host import WorkerHost
 
 from .random_programs import SEEDS, Inner, bits, checkpointed, compiled, phases, plainly, training
 
@@ -180,3 +182,52 @@ def test_generators_of_numpy_in_user_code_are_warned_of_once_with_the_remedy(ses
         program()
     told = [str(one.message) for one in warned]
     assert len(told) == len(set(told))
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+def test_examples_of_a_generated_vmap_rule_draw_what_they_draw_eagerly(session: Any, randomness: str) -> None:
+    class Drawn(rg.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * rg.rand(3) + rg.from_numpy(rg.generator().random(3, dtype=np.float32))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * rg.rand(3)
+
+    def program(seed: int) -> Any:
+        rg.manual_seed(seed)
+        x = rg.ones((2, 3), requires_grad=True)
+        made = [rg.vmap(Drawn.apply, randomness=randomness)(x) for _ in range(2)]
+        (made[0] * made[1]).sum().backward()
+        return [*made, x.grad, Drawn.apply(x[0])]
+
+    with session:
+        inside = bits(program, 1)
+        with pytest.raises(RuntimeError, match="randomness error mode"):
+            rg.vmap(Drawn.apply)(rg.ones((2, 3))).tolist()
+    assert inside == bits(program, 1)
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        rg.vmap(Drawn.apply)(rg.ones((2, 3)))
+
+
+def test_a_call_that_is_attempted_a_second_time_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    run = WorkerHost.run
+
+    def run_twice(host: WorkerHost, call: Any, objects: Any, unpacking: float = 0.0) -> Any:
+        calls.append(call.segment)
+        if not any(type(one) is Pinned for one in call.externals):  # which the first attempt may release
+            run(host, call._replace(unpin=()), objects, unpacking)
+        return run(host, call, objects, unpacking)
+
+    monkeypatch.setattr(WorkerHost, "run", run_twice)
+    with rg.Session():
+        assert bits(training, 1) == eager(training, 1)
+    assert calls

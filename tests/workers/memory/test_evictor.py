@@ -13,6 +13,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
 from raygrad.errors import ExecutionError, OutOfDeviceMemory
+from raygrad.workers.memory.rematerialize import Recipe
 
 SIZE = 20_000
 ARRAY = 8 * SIZE
@@ -70,6 +71,17 @@ class Hidden(Own):
         return ctx.by_s(grad) * x
 
 
+class Drawn(Hidden):
+    """Draws random numbers."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        s = (x * 2).sin() * rg.rand(1, dtype=x.dtype, device=x.device)
+        ctx.by_s = lambda grad: grad * s
+        ctx.save_for_backward(x)
+        return s * 1.5
+
+
 class Secret(Hidden):
     pure = None  # may not run twice
 
@@ -105,6 +117,18 @@ def test_what_contexts_hold_on_a_device_makes_way(function: Any, apart: bool, st
     assert bits == free
     assert peak <= has
     assert again == heard, "what is made again is not noticed"
+
+
+def test_what_is_made_again_draws_what_it_drew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Recipe] = []
+    run = Recipe.run
+    monkeypatch.setattr(Recipe, "run", lambda recipe, store: (made.append(recipe), run(recipe, store))[1])
+    found: list[bytes] = []
+    for has in (None, 8 * ARRAY):
+        rg.manual_seed(3)
+        found.append(trained(Drawn, has, apart=True)[0])
+    assert made
+    assert found[0] == found[1]
 
 
 def test_what_can_neither_be_written_nor_made_again_is_a_clear_error() -> None:
