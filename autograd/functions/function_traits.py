@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from opcode import opmap
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.errors import AutogradError, MissingDerivative
 
@@ -137,7 +137,7 @@ def _writes_in(code: CodeType) -> bool:
     if not _WRITERS.isdisjoint(code.co_names):
         return True
     inner = [one for one in code.co_consts if isinstance(one, CodeType)]
-    keywords = [one for one in code.co_consts if isinstance(one, tuple)]
+    keywords = [cast("tuple[Any, ...]", one) for one in code.co_consts if isinstance(one, tuple)]
     return any("out" in one for one in keywords) or any(_writes_in(one) for one in inner)
 
 

@@ -108,7 +108,7 @@ def test_texts_travel_as_arguments_in_contexts_emits_and_results(session: Any, t
         x: Any = rg.tensor([1.0], requires_grad=True)
         y, back = Takes.apply(x, text, {text: [text]})
         y.sum().backward()
-        assert x.grad.tolist() == np.float32([len(text)]).tolist()
+        assert x.grad.tolist() == np.array([len(text)], np.float32).tolist()
         assert back == text
     assert seen == [text, text]
 

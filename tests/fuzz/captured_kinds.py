@@ -279,7 +279,7 @@ def _of_global(_: Any) -> float:
 
 def _set_global(_: Any, value: float) -> None:
     global _RATE
-    _RATE = value
+    _RATE = value  # pyright: ignore[reportConstantRedefinition]
 
 
 KINDS: dict[str, Kind] = {
@@ -302,7 +302,7 @@ KINDS: dict[str, Kind] = {
     "deque": Kind(lambda v: collections.deque([v, 1.0]), _of_item, _set_item),
     "defaultdict": Kind(lambda v: collections.defaultdict(float, rate=v), _of_key, _set_key),
     "ordered": Kind(lambda v: collections.OrderedDict(rate=v), _of_key, _set_key),
-    "counter": Kind(lambda v: collections.Counter(rate=v), _of_key, _set_key),  # type: ignore[arg-type]
+    "counter": Kind(lambda v: collections.Counter(rate=v), _of_key, _set_key),
     "user_dict": Kind(lambda v: collections.UserDict(rate=v), _of_key, _set_key),
     "chain": Kind(lambda v: collections.ChainMap({}, {"rate": v}), _of_key, _set_key),
     "own_dict": Kind(lambda v: OwnDict(rate=v), _of_key, _set_key),
@@ -323,7 +323,7 @@ KINDS: dict[str, Kind] = {
     "bytearray": Kind(
         lambda v: bytearray([int(abs(v) * 4), 1]),
         _of_item,
-        lambda b, v: _set_item(b, int(abs(v) * 4)),  # type: ignore[arg-type]
+        lambda b, v: _set_item(b, int(abs(v) * 4)),
     ),
     "buffer": Kind(lambda v: array.array("d", [v, 1.0]), _of_item, _set_item),
     "memoryview": Kind(lambda v: memoryview(array.array("d", [v])), _of_item, _set_item, travels=False),

@@ -110,11 +110,11 @@ def make_drawing() -> Any:
     class Draws(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
-            return x * float(rg.generator().random())  # type: ignore[attr-defined]
+            return x * float(rg.generator().random())
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
-            return g * float(rg.generator().random()) + float(np.sum(rg.rand(1).numpy()))  # type: ignore[attr-defined]
+            return g * float(rg.generator().random()) + float(np.sum(rg.rand(1).numpy()))
 
     return Draws
 

@@ -190,7 +190,7 @@ def run_program(seed: int) -> list[Any]:
     def node_hook(before: Any, after: Any) -> Any:
         return tuple([None if one is None else one * read() for one in before])
 
-    x = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    x: Any = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
     found: list[Any] = []
     outputs: list[Any] = []
     for _ in range(random.randint(4, 12)):
@@ -206,7 +206,7 @@ def run_program(seed: int) -> list[Any]:
         elif outputs and action == "read":
             found.append(random.choice(outputs).tolist())
         elif outputs and action == "pass":
-            sum(outputs[1:], outputs[0]).sum().backward()
+            sum(outputs[1:], outputs[0]).sum().backward()  # pyright: ignore[reportAttributeAccessIssue]
             outputs.clear()
             if random.random() < 0.5:
                 found.append(x.grad.tolist())

@@ -65,11 +65,12 @@ class ArgumentGuard:
         """Guard one object; return what it holds."""
         guard, parts = Guard(), list[Any]()
         if isinstance(value, np.ndarray):
-            if is_fixed(value):
+            array = cast("np.ndarray[Any, Any]", value)
+            if is_fixed(array):
                 return []
-            guard.array(value)
+            guard.array(array)
         elif isinstance(value, bytearray):
-            guard.collection(cast("Sequence[Any]", value))
+            guard.buffer(value)
         elif isinstance(value, dict):
             guard.mapping(cast("dict[Any, Any]", value))
             parts = dict_parts(cast("dict[Any, Any]", value))
@@ -82,9 +83,9 @@ class ArgumentGuard:
             return []
         else:
             inside, parts = True, attribute_parts(value)
-            attributes = getattr(value, "__dict__", None)
-            if isinstance(attributes, dict):
-                guard.mapping(cast("dict[str, Any]", attributes))
+            attributes: Any = getattr(value, "__dict__", None)
+            if type(attributes) is dict:
+                guard.mapping(attributes)
         self._guards.append((place, value, inside, guard))
         return [(part[3], inside) for part in parts]
 

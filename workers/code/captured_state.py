@@ -34,7 +34,7 @@ from types import (
     UnionType,
     WrapperDescriptorType,
 )
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -68,13 +68,18 @@ MOST: Final = 100_000
 
 _ATOMS: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), slice, range})
 
+
+class _Named(NamedTuple):
+    field: int
+
+
 _FIXED: Final[tuple[Any, ...]] = (
     GenericAlias,
     GetSetDescriptorType,
     UnionType,
     WrapperDescriptorType,
     dataclasses.Field,
-    type(namedtuple("_Named", "field").field),  # type: ignore[attr-defined]
+    type(cast("Any", _Named).field),
     datetime.date,
     datetime.time,
     datetime.timedelta,
@@ -255,7 +260,7 @@ class CapturedState(Visitor):
                 return [("function", "", value, wrapped), *([] if _is_ours(cls) else self._attributes(value))]
             if self._content is None or isinstance(value, _FIXED) or cls is object or _is_ours(cls):
                 return []
-            content = self._content(value)
+            content: Any = self._content(value)
             if content is None:  # a handle, of a thread or a file, say
                 return []
             if not _shows_its_state(cls):

@@ -236,8 +236,10 @@ class Guard:
             if now is not defaults and not is_same(now, defaults):
                 return False
         for _, mapping, get, length, names, values, later in self._owners:
-            if not all(map(is_, map(get, names, _ABSENTS), values)):
-                if not all(map(is_same, map(get, names, _ABSENTS), values)):
+            now: Any = map(get, names, _ABSENTS)
+            if not all(map(is_, now, values)):
+                again: Any = map(get, names, _ABSENTS)
+                if not all(map(is_same, again, values)):
                     return False
             if len(mapping) != length and len(mapping) - len(later & mapping.keys()) != len(names):
                 return False

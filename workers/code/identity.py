@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections import OrderedDict
 from types import FunctionType, ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from .guard import ABSENT
 from .importable import imports_alike
@@ -165,11 +165,12 @@ def _attributes(value: Any, cls: type[Any]) -> State | None:
         held = getattr(value, name, ABSENT)
         if held is not ABSENT:
             found.append((name, held))
-    return tuple(found) if all(_is_atom(one) for _, one in found) else None
+    return tuple(found) if all(is_plain_value(one) for _, one in found) else None
 
 
-def _is_atom(value: Any) -> bool:
-    return type(value) in _ATOMS or (type(value) is tuple and all(map(_is_atom, value)))
+def is_plain_value(value: Any) -> bool:
+    """Tell whether an object is a number, string or the like, or a tuple of such: one that cannot change."""
+    return type(value) in _ATOMS or (type(value) is tuple and all(map(is_plain_value, cast("tuple[Any, ...]", value))))
 
 
 def _is_bound(value: Any, cls: type[Any]) -> bool:

@@ -35,7 +35,7 @@ from .array_form import NUMERIC, base_of, form_of, formed
 from .culprit import path_to_unpicklable
 from .fingerprint import digest
 from .guard import ABSENT, is_input, value_of
-from .identity import import_place, imported, state_of, token_of
+from .identity import import_place, imported, is_plain_value, state_of, token_of
 from .importable import import_name, imports_alike
 from .unpickling import (
     EVERYWHERE,
@@ -128,7 +128,8 @@ class _Pickler(cloudpickle.Pickler):
                 return offered[1]
             if type(given).__name__ == "PjitFunction":  # what JAX has compiled for this process stays here
                 return _jitted, _jit_of(given)
-        if type(given) is np.ndarray and given.dtype.kind in NUMERIC and (form := form_of(given)) is not None:
+        form = form_of(given) if _is_of_numbers(given) else None
+        if form is not None:
             self.keeps_form(given)
             return formed, (base_of(given), form)
         constant = self._constant(given)
@@ -195,6 +196,10 @@ class _Pickler(cloudpickle.Pickler):
             return None
         self.keeps(value, state)
         return restored_here, (token_of(value), type(value), state)
+
+
+def _is_of_numbers(value: Any) -> bool:
+    return type(value) is np.ndarray and value.dtype.kind in NUMERIC
 
 
 def _with_imports(function: FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -415,11 +420,11 @@ _function_names: weakref.WeakKeyDictionary[FunctionType, tuple[Any, ClassName]] 
 
 
 def reads_variables(function: FunctionType) -> bool:
-    """Tell whether a function reads more than its arguments and what is installed."""
+    """Tell whether a function reads more than its arguments, what is installed, and defaults that cannot change."""
     if any(map(_travels_whole, imported_inside(function).values())):
         return True
     for role, _, _, value in function_parts(function):
-        if role in ("default", "keyword default"):
+        if role in ("default", "keyword default") and (is_plain_value(value) or state_of(value) == ()):
             continue
         if not imports_alike(value.__name__) if isinstance(value, ModuleType) else import_name(value) is None:
             return True

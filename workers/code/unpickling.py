@@ -226,11 +226,13 @@ def load(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> 
 
 def load_code(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> Any:
     """Return the code of a payload, and remember the functions that came with it."""
-    before, _opening.functions = _opening.functions, weakref.WeakValueDictionary()
+    before = _opening.functions
+    functions: Functions = weakref.WeakValueDictionary()
+    _opening.functions = functions
     try:
         code = load(data, classes, captured)
         with contextlib.suppress(TypeError):  # not hashable, or takes no weak references
-            _functions_in[code] = _opening.functions
+            _functions_in[code] = functions
         return code
     finally:
         _opening.functions = before

@@ -193,7 +193,7 @@ def import_module() -> Read:
 
 def _set_global(value: float) -> None:
     global GLOBAL
-    GLOBAL = value
+    GLOBAL = value  # pyright: ignore[reportConstantRedefinition]
 
 
 def globals_by_name() -> Read:
@@ -373,7 +373,7 @@ def weak_reference() -> Read:
 
 
 def masked_array() -> Read:
-    held: Any = np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 0, 0])
+    held: Any = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, False, False])
 
     def change(value: float) -> None:
         held.mask[: int(value) - 1] = True
@@ -686,7 +686,7 @@ def by_name_in_an_attribute() -> Read:
 
 
 def subclass_in_c() -> Read:
-    class Numbers(itertools.count):  # type: ignore[type-arg]
+    class Numbers(itertools.count):
         pass
 
     numbers = Numbers(1)

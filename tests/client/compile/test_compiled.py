@@ -442,7 +442,7 @@ def test_argument_that_is_captured_too_is_one_tensor_with_it_and_another_argumen
 
 
 def test_gradient_that_is_an_argument_or_captured_is_one_tensor_with_it(session: Any) -> None:
-    weight = rg.tensor([1.0, 2.0], requires_grad=True)
+    weight: Any = rg.tensor([1.0, 2.0], requires_grad=True)
     weight.grad = rg.tensor([3.0, 4.0])
     other, captured = rg.tensor([5.0, 6.0]), weight.grad
     step = session.compile(lambda g: g + weight.grad * 10.0 + captured * 100.0)
@@ -920,7 +920,7 @@ def test_what_user_code_reads_is_watched_where_the_function_does_not_reach_that_
             return g * factor
 
     monkeypatch.setattr(rg, "scaled_of_the_test", lambda: Scaled, raising=False)
-    step = session.compile(lambda x: rg.scaled_of_the_test().apply(x) * 1.0)  # type: ignore[attr-defined]
+    step = session.compile(lambda x: rg.scaled_of_the_test().apply(x) * 1.0)
     x = rg.tensor([1.0])
     found: list[float] = []
     for factor in (2.0, 2.0, 2.0, 5.0, 5.0):  # noqa: B007

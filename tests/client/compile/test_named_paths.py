@@ -17,11 +17,11 @@ def reads(self: Any) -> Any:
 
 
 def imports() -> Any:
-    import a.b
-    import a.c.d as q
-    import plain
+    import a.b  # pyright: ignore[reportMissingImports]
+    import a.c.d as q  # pyright: ignore[reportMissingImports]
+    import plain  # pyright: ignore[reportMissingImports]
 
-    from ..near import K, L as M
+    from ..near import K, L as M  # pyright: ignore[reportMissingImports]
 
     def inner() -> Any:
         return q.deep, plain.X

@@ -33,7 +33,7 @@ def arrays() -> dict[str, np.ndarray[Any, Any]]:
         "empty with gaps": base[::2, 3:3],
         "of no axes": np.array(3.5),
         "complex parts": (base + 1j * base).imag,
-        "a field": np.rec.fromarrays([base[0], base[1]], names="a,b")["a"],
+        "a field": np.rec.fromarrays([base[0], base[1]], names="a,b")["a"],  # pyright: ignore[reportArgumentType]
     }
 
 
@@ -72,7 +72,7 @@ def differences(session: Any) -> list[str]:
     session.on("looks", seen.append)
     for name, array in CAPTURED.items():
         for _ in range(2):
-            x = rg.ones(2, requires_grad=True)
+            x: Any = rg.ones(2, requires_grad=True)
             Looks.apply(x, name, array, {"it": [array]}).sum().backward()
             _ = x.grad.tolist()
     for name, where, found in seen:

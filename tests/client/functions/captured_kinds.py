@@ -200,9 +200,9 @@ def imported_inside() -> Kind:
     module.value = 1.0
 
     def read() -> float:
-        import late_settings  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
+        import late_settings  # pyright: ignore[reportMissingImports]
 
-        return late_settings.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return late_settings.value
 
     return Kind(read, lambda new: setattr(module, "value", new))
 
@@ -213,9 +213,9 @@ def imported_from_inside() -> Kind:
     module.table = [1.0]
 
     def read() -> float:
-        from late_tables import table  # type: ignore[import-not-found]  # pyright: ignore
+        from late_tables import table  # pyright: ignore[reportMissingImports]
 
-        return table[0]  # pyright: ignore
+        return table[0]
 
     return Kind(read, lambda new: module.table.__setitem__(0, new))
 

@@ -106,7 +106,9 @@ class ChecksBesideArrays(Checks):
     """The same in code that goes by value in process, too, since it captures an array."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, name: str, value: Any) -> Any:
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, x: Any, name: str, value: Any
+    ) -> Any:
         return Checks.forward(ctx, x * float(WEIGHT[1]), name, value)
 
 
@@ -132,13 +134,14 @@ def wrong_checks(function: Any) -> list[str]:
     """Return the names of the checks that fail in this mode."""
     wrong: list[str] = []
     for name, (value, _) in CHECKS.items():
-        x = rg.ones(2, requires_grad=True)
+        x: Any = rg.ones(2, requires_grad=True)
         for phase in ("first", "again"):
             x.grad = None
             y = function.apply(x, name, value)
             y.sum().backward()
-            if (y.tolist(), x.grad.tolist()) != ([1, 1], [1, 1]):
-                wrong.append(f"{name} ({phase}): {y.tolist()}, {x.grad.tolist()}")
+            found = y.tolist(), x.grad.tolist()  # pyright: ignore[reportAttributeAccessIssue]
+            if found != ([1, 1], [1, 1]):
+                wrong.append(f"{name} ({phase}): {found[0]}, {found[1]}")
     return wrong
 
 

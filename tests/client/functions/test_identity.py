@@ -103,7 +103,7 @@ def test_dr_13_functions_made_in_a_function_are_themselves(session: Any) -> None
 
     with session:
         for how, expected in ((square, (8.0, 2.0)), (cube, (24.0, 3.0))):
-            x = rg.tensor(2.0, requires_grad=True)
+            x: Any = rg.tensor(2.0, requires_grad=True)
             y = Applies.apply(x, how, how)
             y.backward()
             assert (y.item(), x.grad.item()) == expected

@@ -33,7 +33,7 @@ def reads_at_each_moment(kind: Kind) -> list[Any]:
     def node_hook(before: Any, after: Any) -> Any:
         return tuple(None if grad is None else grad * read() for grad in before)
 
-    x = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    x: Any = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
     y = x * 1.0
     first = Reads.apply(y)
     again = Reads.apply(y)
@@ -52,10 +52,10 @@ def reads_at_each_moment(kind: Kind) -> list[Any]:
     put(13.0)
     late.sum().backward()
     put(17.0)
-    return [*found, x.grad.tolist(), late.tolist()]
+    return [*found, x.grad.tolist(), late.tolist()]  # pyright: ignore[reportAttributeAccessIssue]
 
 
-MODES = [{"workers": 1}, {"workers": 2}, {"workers": 1, "strict": True}]
+MODES: list[dict[str, Any]] = [{"workers": 1}, {"workers": 2}, {"workers": 1, "strict": True}]
 
 
 @pytest.mark.filterwarnings("ignore:.*(captures|changes).*:UserWarning")
@@ -115,7 +115,7 @@ def changes_at_each_moment() -> list[Any]:
     def pushes(grad: Any) -> None:
         heapq.heappush(heap, -float(len(heap)))
 
-    x = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    x: Any = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
     for step in range(3):
         y = x * 1.0
         first = Counts.apply(y)
@@ -158,7 +158,7 @@ def test_dr_06_a_change_beside_a_captured_tensor_is_the_program_s_too() -> None:
             def backward(ctx: Any, grad: Any) -> Any:
                 return grad * weight
 
-        x = rg.ones(2, dtype=rg.float64, requires_grad=True)
+        x: Any = rg.ones(2, dtype=rg.float64, requires_grad=True)
         found = [(Weighs.apply(x), seen["calls"])[1] for _ in range(3)]
         Weighs.apply(x).sum().backward()
         return [*found, x.grad.tolist()]
@@ -184,7 +184,7 @@ def test_code_that_only_reads_what_it_captures_neither_warns_nor_waits() -> None
         return grad * settings["rate"][0]  # warnings are errors here
 
     with rg.Session(workers=1) as session:
-        x = rg.ones(2, requires_grad=True)
+        x: Any = rg.ones(2, requires_grad=True)
         for _ in range(2):
             y = Scales.apply(x)
             y.register_hook(hook)
@@ -195,8 +195,10 @@ def test_code_that_only_reads_what_it_captures_neither_warns_nor_waits() -> None
         y.register_hook(hook)
         before = session.last_run
         y.sum().backward()
-        assert session.last_run is not before
-        assert session.last_run.records == []
+        last_run = session.last_run
+        assert last_run is not None
+        assert last_run is not before
+        assert last_run.records == []
 
 
 @pytest.mark.ray
@@ -228,7 +230,8 @@ def test_dr_06_a_function_that_counts_or_fills_an_array_does_so_at_once() -> Non
                 settings.history.append(calls)
                 return grad * filled[0]
 
-        x, found = rg.ones(2, requires_grad=True), []
+        x: Any = rg.ones(2, requires_grad=True)
+        found: list[Any] = []
         for _ in range(3):
             y = Fills.apply(x)
             found += [calls, filled.tolist()]

@@ -82,7 +82,7 @@ SETTINGS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "buffer": lambda: buffers(4096),
     "handler": lambda: np.errstate(over="call", call=print),
     "print": lambda: np.printoptions(precision=3, suppress=True, threshold=10**9),
-    "threshold": lambda: np.printoptions(threshold=np.inf),
+    "threshold": lambda: np.printoptions(threshold=np.inf),  # pyright: ignore[reportArgumentType]
     "legacy": lambda: np.printoptions(legacy="1.13", sign=" "),
     "formatter": lambda: np.printoptions(formatter={"float": lambda x: f"<{x:09.3f}>"}),
     "anomaly": lambda: rg.autograd.set_detect_anomaly(True),
@@ -341,7 +341,7 @@ def test_equal_settings_share_a_plan_and_default_ones_add_nothing_to_a_graph(ses
 
 def test_built_in_ops_warn_of_nothing_whatever_is_set() -> None:
     def sums() -> list[Any]:
-        x = rg.tensor([1e30, np.inf], requires_grad=True)
+        x: Any = rg.tensor([1e30, np.inf], requires_grad=True)
         y = x * x * rg.tensor([1.0, 0.0]) + x.log()
         z = (x * 1e30).sum() - (x * 1e30).sum() + y.sum()
         z.backward(rg.tensor(1e30))

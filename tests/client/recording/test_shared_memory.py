@@ -20,7 +20,7 @@ MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 }
 
 
-@pytest.fixture(params=MODES.values(), ids=MODES)
+@pytest.fixture(params=MODES.values(), ids=list(MODES))
 def opened(request: Any) -> Any:
     with request.param() as session:
         yield session

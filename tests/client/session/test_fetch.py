@@ -129,11 +129,13 @@ def test_the_repr_of_a_value_that_is_here_shows_it_and_waits_for_none(session: A
 
 
 def test_the_repr_of_a_large_value_shows_it_once_it_is_in_this_process() -> None:
-    for options in ({}, {"workers": 2}, {"strict": True}, {"saved": "worker"}):
+    modes: list[dict[str, Any]] = [{}, {"workers": 2}, {"strict": True}, {"saved": "worker"}]
+    for options in modes:
         with rg.Session(**options) as session:
             x: Any = rg.ones(100_000, requires_grad=True)
             large = (x * 2.0).exp()
             large.sum().backward()
+            assert session.last_run is not None
             session.last_run.wait()
             here = repr(large).startswith("tensor([7.3891, 7.3891")
             assert here or "strict" in options

@@ -69,7 +69,7 @@ def test_nothing_is_said_of_a_thread_that_computes_before_or_after_a_session() -
 
 def test_tensors_of_the_session_are_recorded_on_any_thread(session: Any) -> None:
     with session:
-        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         y = Doubles.apply(x)
         assert in_thread(lambda: (y * rg.tensor([1.0, 3.0])).tolist()) == [2.0, 12.0]
         in_thread(y.sum().backward)

@@ -332,8 +332,8 @@ DIFFERENCES: dict[str, Any] = {
     "_places": [rg.device("cpu"), rg.device("cuda:0")],
     "_references": {"given": (INPUT, 0)},
     "_notes": {"note": 1},
-    "_pre_hooks": HookDict({0: saying("before", 1)}),
-    "_post_hooks": HookDict({0: saying("after", 1)}),
+    "_pre_hooks": HookDict([(0, saying("before", 1))]),
+    "_post_hooks": HookDict([(0, saying("after", 1))]),
     "attribute": 3,
 }
 
@@ -383,8 +383,8 @@ def test_a_context_that_holds_tensors_of_its_call_stays_live(name: str) -> None:
     ("name", "value"),
     [
         ("_notes", {"note": 1}),
-        ("_pre_hooks", HookDict({0: saying("before", 1)})),
-        ("_post_hooks", HookDict({0: saying("after", 1)})),
+        ("_pre_hooks", HookDict([(0, saying("before", 1))])),
+        ("_post_hooks", HookDict([(0, saying("after", 1))])),
         ("_saved", [packed_slot(VALUE, -1, {"kept": object()}, ((1,), np.dtype("float64")))]),
         ("attribute", [object()]),
     ],

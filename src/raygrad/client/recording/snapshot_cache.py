@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -58,8 +58,7 @@ def value_of_leaf(pending: Pending) -> np.ndarray[Any, Any]:
     """Return the array that a leaf's pending value stands for, or a value that was brought home to the client's
     memory."""
     record: Any = pending.record
-    made = record.values if isinstance(record, NodeRecord) else None
-    return record.constant.value if made is None else made[pending.index]
+    return cast("Any", record).values[pending.index] if type(record) is NodeRecord else record.constant.value
 
 
 def is_still(copy: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:
