@@ -83,10 +83,10 @@ class ArgumentGuard:
             return []
         else:
             inside, parts = True, attribute_parts(value)
-            attributes: Any = getattr(value, "__dict__", None)
+            attributes: dict[str, Any] | None = getattr(value, "__dict__", None)
             if type(attributes) is dict:
                 guard.mapping(attributes)
-        self._guards.append((place, value, inside, guard))
+        self._guards.append((place, value, inside, guard))  # pyright: ignore[reportUnknownArgumentType]
         return [(part[3], inside) for part in parts]
 
     def check(self) -> None:

@@ -19,7 +19,7 @@ import random
 import re
 import uuid
 import weakref
-from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from types import (
@@ -79,7 +79,7 @@ _FIXED: Final[tuple[Any, ...]] = (
     UnionType,
     WrapperDescriptorType,
     dataclasses.Field,
-    type(cast("Any", _Named).field),
+    cast("type[Any]", type(vars(_Named)["field"])),
     datetime.date,
     datetime.time,
     datetime.timedelta,
@@ -260,11 +260,11 @@ class CapturedState(Visitor):
                 return [("function", "", value, wrapped), *([] if _is_ours(cls) else self._attributes(value))]
             if self._content is None or isinstance(value, _FIXED) or cls is object or _is_ours(cls):
                 return []
-            content: Any = self._content(value)
+            content = self._content(value)
             if content is None:  # a handle, of a thread or a file, say
                 return []
             if not _shows_its_state(cls):
-                self.guard.state(self._content, (value,), content)
+                self.guard.state(self._content, (value,), content)  # pyright: ignore[reportUnknownArgumentType]
                 return []
         return [("class", "", value, cls), *self._attributes(value)]
 

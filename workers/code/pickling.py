@@ -128,10 +128,11 @@ class _Pickler(cloudpickle.Pickler):
                 return offered[1]
             if type(given).__name__ == "PjitFunction":  # what JAX has compiled for this process stays here
                 return _jitted, _jit_of(given)
-        form = form_of(given) if _is_of_numbers(given) else None
+        array = cast("Any", obj)
+        form = form_of(array) if _is_of_numbers(array) else None
         if form is not None:
-            self.keeps_form(given)
-            return formed, (base_of(given), form)
+            self.keeps_form(array)
+            return formed, (base_of(array), form)
         constant = self._constant(given)
         return super().reducer_override(given) if constant is None else constant
 
