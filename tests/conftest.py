@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -100,3 +101,12 @@ def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
     yield ray
     ray.shutdown()
     os.chdir(before)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Fail a test that leaves a session open in its thread, rather than those that follow it."""
+    modes: Any = sys.modules.get("raygrad.autograd.core.modes")
+    if modes is not None and modes.state.recorder is not None:
+        modes.state.recorder = None
+        pytest.fail(f"{item.nodeid} left a session open")

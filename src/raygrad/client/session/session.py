@@ -255,7 +255,7 @@ class Session:
 
     def start(self) -> Session:
         """Make it the ambient session of this thread until `close()`: for notebooks, where no `with` spans cells."""
-        return self.__enter__()
+        return self if state.recorder is self._recorder else self.__enter__()
 
     @public
     def close(self, discard: bool = False) -> None:
