@@ -77,8 +77,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """After each file, when its fixtures are gone: what it imported stays for good."""
+    """Fail a test that leaves a session open in its thread, rather than those that follow it. After each file, when its
+    fixtures are gone: what it imported stays for good."""
     result = yield
+    modes: Any = sys.modules.get("raygrad.autograd.core.modes")
+    if modes is not None and modes.state.recorder is not None:
+        modes.state.recorder = None
+        pytest.fail(f"{item.nodeid} left a session open")
     if nextitem is not None and nextitem.path != item.path:
         put_aside()
     return result
@@ -101,12 +106,3 @@ def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
     yield ray
     ray.shutdown()
     os.chdir(before)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Fail a test that leaves a session open in its thread, rather than those that follow it."""
-    modes: Any = sys.modules.get("raygrad.autograd.core.modes")
-    if modes is not None and modes.state.recorder is not None:
-        modes.state.recorder = None
-        pytest.fail(f"{item.nodeid} left a session open")
