@@ -176,7 +176,9 @@ def test_a_program_that_is_kept_for_the_next_step_holds_nothing_that_was_saved()
             Keeps.apply(Keeps.apply(x)).sum().backward()
             session._waiter.wait_for_everything()
         session.run()  # releases what the calls, each of which ran at once, had kept for backward
+        gc.collect()
         session.stored_bytes()  # tells the workers so
+        session._waiter.poll()
         gc.collect()
         assert [reference() for reference in made] == [None] * 4
 
