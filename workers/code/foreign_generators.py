@@ -10,7 +10,7 @@ import dis
 import random
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -63,7 +63,7 @@ def _drawn_from(code: CodeType, value: Callable[[str], Any]) -> str | None:
         for name in path[1:]:
             inside = isinstance(found, ModuleType) or (name == "rvs" and type(found).__module__.startswith("scipy."))
             found = getattr(found, name, None) if inside else None
-        owner = getattr(found, "__self__", None)
+        owner = found.__self__ if isinstance(found, BuiltinMethodType | MethodType) else None
         if isinstance(owner, _GENERATORS) and not isinstance(owner, _SEEDS_ITSELF):
             return ".".join(path)
         if path[-1] == "rvs" and found is not None and not passed:
