@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from .bytecode import inner_codes
-from .importable import is_well_known
+from .importable import imports_alike, is_well_known
 from .visitor import reachable
 
 _GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
@@ -29,7 +29,7 @@ def foreign_generator_in(obj: Any) -> str | None:
     for value in reachable(obj, _may_be_of_the_user):
         if isinstance(value, _GENERATORS) and not isinstance(value, _SEEDS_ITSELF):
             return f"a captured {type(value).__name__}"
-        if type(value) is FunctionType:
+        if type(value) is FunctionType and not imports_alike(value.__module__):
             found = _drawn_from(value.__code__, _variables_of(value))
             if found is not None:
                 return found
