@@ -211,7 +211,7 @@ class FunctionNode(FunctionMembers, Node):
                 tensor = self._unpack(slot)
             saved.append(tensor)
         if type(slots) is not list and slots and self._function._traits.read_once:
-            self._saved = TAKEN
+            self.give_up_saved()
         return tuple(saved)
 
     @property
@@ -296,6 +296,20 @@ class FunctionNode(FunctionMembers, Node):
             plain.append(slot)
         return plain
 
+    def check_saved(self) -> None:
+        """Check what was saved without reading it; that a pass has released it is said where it is read.
+
+        Raises:
+            RuntimeError: something saved was changed or detached in place since.
+        """
+        for slot in (self._saved or ()) if self.readable else ():
+            if slot is not None and slot[0] is not PACKED:
+                self._unpack(slot)
+
+    def give_up_saved(self) -> None:
+        """Forget what was saved: of this Function it can be read once (CX-25)."""
+        self._saved = TAKEN
+
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         """A handle for each saved slot, on which saved-tensor hooks can be set (CX-29)."""
@@ -358,9 +372,7 @@ class FunctionNode(FunctionMembers, Node):
                 self._saved = packed
 
     def _run_on_tape(self, grads: Sequence[Any], dense_grads: list[Tensor | None]) -> Sequence[Data | None]:
-        for slot in self._saved or ():
-            if slot is not None:
-                self._unpack(slot)  # raises when something saved was changed in place
+        self.check_saved()
         if state.here.batches:  # no local tape: its leaves would lose the history that values have outside of vmap
             return backward_batched(self, dense_grads, state.here.grad)
         if not state.here.grad or self._any_carried(grads):

@@ -755,6 +755,9 @@ FOUND: dict[str, Program] = {
         (TWO, Leaf((2, 3), "float64", False, 8)),
         (("binary", "pow", 0, 1), ("inplace", "mul_", 2, (2.0,)), ("backward", (2,), {})),
     ),
+    "a_function_that_kept_nothing_is_passed_twice_in_a_later_session": Program(
+        (TWO,), (("apply", "sliced", (0,)), ("grad", (1,), (0,), {}), ("backward", (1,), {})), begin=1
+    ),
     "a_power_with_a_number_is_not": Program(
         (TWO,),
         (("binary", "pow", 0, ("number", 3.0)), ("inplace", "mul_", 1, (2.0,)), ("backward", (1,), {})),

@@ -51,6 +51,55 @@ def test_h7_freeing_drops_one_claim_only(session: Any) -> None:
     assert float(x.grad) == 8.0
 
 
+class Doubled(rg.autograd.Function):
+    """Saves its input, which backward does not read."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2.0
+
+
+class Squared(Doubled):
+    """Reads what it saved."""
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * x
+
+
+class SquaredOnce(Squared):
+    """Reads what it saved, once only."""
+
+    clear_saved_tensors_on_access = True
+
+
+@pytest.mark.parametrize(
+    ("function", "retain", "message"),
+    [(Doubled, False, None), (Squared, True, None), (Squared, False, "second time"), (SquaredOnce, True, "only be acc")],
+)
+def test_cx10_what_was_saved_before_the_session_is_freed_by_its_passes(
+    function: Any, retain: bool, message: str | None
+) -> None:
+    x: Any = rg.tensor([3.0, 1.0], dtype=rg.float64, requires_grad=True)
+    y = function.apply(x)
+    session = rg.Session(workers=1)
+    with session:
+        y.backward(rg.ones(2, dtype=rg.float64), retain_graph=retain)
+        again = lambda: rg.autograd.grad(y.sum(), x)[0].tolist()
+        if message is None:
+            assert again() == (x.grad * 1.0).tolist()
+        else:
+            with pytest.raises(RuntimeError, match=message):
+                again()
+            session.close(discard=True)
+
+
 def test_a_function_applied_before_the_session_is_differentiated_in_it() -> None:
     x: Any = rg.tensor([3.0, 1.0], dtype=rg.float64, requires_grad=True)
     y, _ = Both.apply(x, 5.0)

@@ -372,7 +372,7 @@ def _recorded(
 
 def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
     """Record the backward of a Function that was applied outside the session: its context goes along as a value."""
-    node.saved_tensors  # noqa: B018 - raises when it was freed, or something saved was changed in place
+    node.check_saved()
     shipped = recorder.code.ship(node._function)
     slots = node.unpacked_slots()
     bare = node.freed(slots)
@@ -380,7 +380,8 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
     packed = Context(bare).packed()  # without tensors of the client's graph: workers get data only
     context = Constant(Context(Context(packed=packed).live(node._function)), CONTEXT)
     items: list[Data | None] = [*grads]
-    saved = {(slot.kind, slot.position): slot for slot in slots if slot is not None and slot.kind is not VALUE}
+    held = slots if slots and node.readable else ()
+    saved = {(slot.kind, slot.position): slot for slot in held if slot is not None and slot.kind is not VALUE}
     for kind, count in ((INPUT, len(node._inputs)), (OUTPUT, len(node._metas))):
         for position in range(count):
             slot = saved.get((kind, position))
@@ -420,6 +421,8 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
         made = record_with_leaves(recorder.inputs, vjp, sources, outputs, user_site(), reachable)
         made.effects |= recorder.code.will_run(shipped)
         made.paths = (node._path, path_of_pass(state.here, within=True))
+    if held and node._function._traits.read_once:
+        node.give_up_saved()  # the copy that goes along is the one that is read
     values = [made.output(number, None) for number in range(1, 1 + len(wanted.positions))]
     return at_positions(wanted.positions, values, len(node._edges))
 

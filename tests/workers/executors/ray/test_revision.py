@@ -37,7 +37,7 @@ def test_of_an_ensemble_with_one_slow_branch_the_others_go_to_the_idle_worker(se
         assert ("replanned", run) in session.log.told
         plan = session.log.plans[run]
         by_worker = Counter(plan.node_worker[:8])
-        assert sorted(by_worker.values()) in ([1, 7], [2, 6])
+        assert by_worker[plan.node_worker[0]] < 4 < max(by_worker.values())  # half of them at first, each
         ran = [one for one in session.log.records if one.run == run]
         nodes = Counter(node for one in ran for node in plan.segments[one.segment].nodes)
         assert nodes == Counter(range(24))
