@@ -326,7 +326,7 @@ KINDS: dict[str, Kind] = {
         lambda b, v: _set_item(b, int(abs(v) * 4)),
     ),
     "buffer": Kind(lambda v: array.array("d", [v, 1.0]), _of_item, _set_item),
-    "memoryview": Kind(lambda v: memoryview(array.array("d", [v])), _of_item, _set_item, travels=False),
+    "memoryview": Kind(lambda v: memoryview(array.array("d", [v])), _of_item, _set_item),
     "array": Kind(lambda v: np.array([v, 1.0]), _of_item, _set_item),
     "transposed": Kind(lambda v: np.full((2, 3), v).T, lambda a: float(a[0, 1]), lambda a, v: a.fill(v)),
     "scalar_array": Kind(lambda v: np.array(v), float, lambda a, v: a.fill(v)),

@@ -45,6 +45,7 @@ from raygrad.errors import SessionError
 from .guard import Generator, Guard, is_fixed, is_input
 from .importable import imports_alike
 from .visitor import (
+    DISPATCHES,
     Part,
     Visitor,
     attribute_parts,
@@ -171,7 +172,7 @@ class CapturedState(Visitor):
         of_library = imports_alike(str(function.__globals__.get("__name__", "")))
         found = function_parts(function, of_library)
         found += through_modules(function, found)
-        if of_library:
+        if of_library and function.__code__ is not DISPATCHES:  # what is registered with that is the user's
             self.guard.references(found)
         else:
             self.guard.function(function, found)
@@ -284,9 +285,7 @@ class CapturedState(Visitor):
     def _attributes(self, value: Any) -> list[Part]:
         """Guard and return the attributes and slots of an object."""
         cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
-        attributes: Any = getattr(value, "__dict__", None)
-        if isinstance(attributes, dict):
-            self.guard.mapping(cast("dict[str, Any]", attributes))
+        self.guard.instance(value)
         found = attribute_parts(value)
         slots = self._slots.get(cls)
         if slots is None:

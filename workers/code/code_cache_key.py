@@ -230,6 +230,9 @@ class CodeCacheKey:
         if len(mapping) > ITEMS_LOOKED_AT:
             return self._unsure(mapping)
         self.guard.mapping(mapping)
+        return self._items(mapping)
+
+    def _items(self, mapping: dict[Any, Any]) -> Any:
         look = self._look
         return (dict, tuple([(look(key), look(value)) for key, value in mapping.items()]))
 
@@ -245,7 +248,10 @@ class CodeCacheKey:
         attributes: Any = getattr(value, "__dict__", None)
         if not plain or (attributes is not None and type(attributes) is not dict):
             return self._unsure(value)
-        held = None if attributes is None else self._dict(cast("dict[str, Any]", attributes))
+        if attributes is not None and len(attributes) > ITEMS_LOOKED_AT:
+            return self._unsure(value)
+        self.guard.instance(value)
+        held = None if attributes is None else self._items(cast("dict[str, Any]", attributes))
         return ("instance", self._class(cls), held, self._slots(value, slot_names(cls)))
 
     def _slots(self, value: Any, names: Sequence[str]) -> Any:

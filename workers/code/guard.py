@@ -59,15 +59,19 @@ class Guard:
 
     __slots__ = (
         "_cells",
+        "_classes",
         "_copies",
         "_functions",
         "_has_contents",
         "_held",
         "_holders",
+        "_instances",
         "_items",
+        "_keys",
         "_lengths",
         "_mappings",
         "_names",
+        "_ordered",
         "_owners",
         "_sequences",
         "_slots",
@@ -91,6 +95,13 @@ class Guard:
         """The dicts as they were."""
         self._written: list[Any] = []
         """Their values, one dict after the other."""
+        self._ordered: list[dict[Any, Any]] = []
+        """Those of them whose order is compared, too."""
+        self._keys: list[Any] = []
+        """The keys of these, one dict after the other."""
+        self._instances: list[Any] = []
+        self._classes: list[type[Any]] = []
+        """The classes of the instances."""
         self._sequences: list[Collection[Any]] = []
         self._lengths: list[int] = []
         self._items: list[Any] = []
@@ -135,9 +146,21 @@ class Guard:
             self.references(parts)
 
     def mapping(self, mapping: dict[Any, Any]) -> None:
-        """Guard the items of a dict, and their order, or the attributes of an instance."""
+        """Guard the items of a dict, and their order."""
         self.has_state = True
         self._mapping(mapping)
+        if type(mapping) is dict:
+            self._ordered.append(mapping)
+            self._keys += mapping
+
+    def instance(self, instance: Any) -> None:
+        """Guard the class of an instance, and the attributes that it has in a dict."""
+        self.has_state = self._has_contents = True
+        self._instances.append(instance)
+        self._classes.append(type(instance))
+        attributes: Any = getattr(instance, "__dict__", None)
+        if isinstance(attributes, dict):
+            self._mapping(cast("dict[Any, Any]", attributes))
 
     def _mapping(self, mapping: dict[Any, Any]) -> None:
         self._has_contents = True
@@ -210,6 +233,7 @@ class Guard:
     def places(self) -> set[Any]:
         """Return what identifies the variables and objects that are guarded."""
         found: set[Any] = set(map(id, chain(self._mappings, self._sequences, self._holders)))
+        found.update(map(id, self._instances))
         found.update([id(cell) for cell, _ in self._cells])
         found.update([(id(space), name) for space, name, _ in self._names])
         found.update([id(owner[0]) for owner in self._owners])
@@ -261,6 +285,12 @@ class Guard:
             if mappings != self._copies:  # of equal values: are the keys the same, in the same dicts?
                 return False
         elif not all([_is_still(now, before) for now, before in zip(mappings, self._copies, strict=True)]):
+            return False
+        ordered = self._ordered
+        if ordered and not all(map(is_, chain.from_iterable(ordered), self._keys)):
+            if not all(map(is_same, chain.from_iterable(ordered), self._keys)):
+                return False
+        if self._instances and list(map(type, self._instances)) != self._classes:
             return False
         if sequences and list(map(len, sequences)) != self._lengths:
             return False

@@ -117,6 +117,9 @@ class _Pickler(cloudpickle.Pickler):
             raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
         elif isinstance(obj, functools.cached_property):  # which holds a lock
             return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
+        elif isinstance(obj, memoryview):
+            if obj.nbytes and len(obj.format) == 1:
+                return _memoryview, (obj.tobytes(), obj.format, obj.shape, obj.readonly)
         elif isinstance(obj, ContextVar):
             value = value_of(given)
             return _context_variable, (obj.name,) if value is ABSENT else (obj.name, value)
@@ -350,6 +353,10 @@ def _dispatching(default: Any, registered: list[tuple[type[Any], Any]]) -> Any:
     for cls, implementation in registered:
         made.register(cls, implementation)
     return made
+
+
+def _memoryview(data: bytes, letter: str, shape: tuple[int, ...], readonly: bool) -> memoryview:
+    return memoryview(data if readonly else bytearray(data)).cast(cast("Any", letter), shape)
 
 
 def _context_variable(name: str, *value: Any) -> ContextVar[Any]:

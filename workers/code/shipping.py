@@ -70,7 +70,7 @@ class Shipment:
     live: Any = field(default=None, compare=False, repr=False)
     """The object itself: within one process only."""
     guard: Guard | None = field(default=None, compare=False, repr=False)
-    """The guard of a live object's captured state; None if it may change."""
+    """The guard of the captured state of code that was shipped within one process; None if that may change."""
     module: str = ""
     qualname: str = ""
     payload: bytes = field(default=b"", repr=False)
@@ -196,6 +196,8 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
     shipment = Shipment(fingerprint=fingerprint, name=name, payload=payload, classes=classes)
     if in_process and not pickler.captured:
         shipment = replace(shipment, live=obj, guard=guard, watched=guard if guard.has_state else None)
+    elif in_process and classes:  # of which its copies use the program's own
+        shipment = replace(shipment, guard=guard)
     return Shipped(fingerprint, shipment, tuple(pickler.captured), guard)
 
 
@@ -341,7 +343,10 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
                 "was applied and before it ran, and it captures what cannot be copied; pass what changes as an argument"
             )
         with opening_as_worker():  # a copy that reads what the object read when it was shipped
-            return open_shipment(replace(shipment, live=None))
+            return open_shipment(replace(shipment, live=None, guard=None))
+    if shipment.guard is not None and not shipment.guard.holds():
+        with opening_as_worker():
+            return open_shipment(replace(shipment, guard=None), captured)
     if not captured:
         key = (shipment.fingerprint, opens_as_worker())
         found = _opened.get(key)

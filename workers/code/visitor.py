@@ -309,8 +309,8 @@ def module_parts(module: ModuleType) -> list[Part]:
 
 
 def is_data(value: Any) -> bool:
-    """Tell whether an attribute of a module is no code and no other module."""
-    return not isinstance(value, FunctionType | BuiltinFunctionType | ModuleType | type)
+    """Tell whether an attribute of a module is no code."""
+    return not isinstance(value, FunctionType | BuiltinFunctionType | type)
 
 
 def dict_parts(mapping: dict[Any, Any]) -> list[Part]:

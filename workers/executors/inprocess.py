@@ -13,6 +13,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextvars import Context, copy_context
 from typing import Any, Final
 
 import numpy as np
@@ -112,6 +113,8 @@ class InProcessExecutor(Executor):
         self._ordered: set[bytes] = set()
         """By their keys, programs whose code changes what it captures."""
         self._pending = 0
+        self._contexts: dict[SegmentId, Context] = {}
+        """The context variables of the thread that gave a segment, which user code reads on a worker's thread, too."""
         self._running: list[int] = []
         """The threads that run calls, once per call."""
         self._own_threads: set[int] = set()
@@ -153,7 +156,10 @@ class InProcessExecutor(Executor):
             self._outstanding.segments.add(segment)
             if call.program in self._ordered:
                 self._outstanding.ordered.append(segment)
-            heavy = self._heavy is not None and self._heavy.is_heavy(call.program, work.predicted_seconds)
+            heavy = False
+            if self._heavy is not None:
+                self._contexts[segment] = copy_context()
+                heavy = self._heavy.is_heavy(call.program, work.predicted_seconds)
             self._enqueue(worker, work, heavy=heavy)
 
     def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None:
@@ -203,6 +209,7 @@ class InProcessExecutor(Executor):
                 self._workers[work.worker].queue.remove(work)
                 made = [ObjectId(*name, number) for number in range(len(work.program.exports))]
                 self._outstanding.ended(name)
+                self._contexts.pop(name, None)
                 self._outstanding.objects.difference_update(made)
                 self._objects.forget(made)
                 self._ended()
@@ -360,11 +367,15 @@ class InProcessExecutor(Executor):
         interrupt: BaseException | None = None
         thread = threading.get_ident()
         try:
+            context = self._contexts.pop(SegmentId(work.call.run, work.call.segment), None)
             objects = [self._objects[name] for name in work.arguments]
             self._running.append(thread)
             self._lock.release()
             try:
-                record, exports = self._execute(worker, work, objects)
+                if context is None or thread not in self._own_threads:
+                    record, exports = self._execute(worker, work, objects)
+                else:
+                    record, exports = context.run(self._execute, worker, work, objects)
             finally:
                 self._lock.acquire()
                 self._running.remove(thread)

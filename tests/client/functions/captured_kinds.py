@@ -182,6 +182,41 @@ def dispatched() -> Kind:
     return Kind(lambda: held(1), lambda new: held.register(int, lambda one: new))
 
 
+def dispatched_in_namespace() -> Kind:
+    kind = dispatched()
+    held = SimpleNamespace(kind=kind)
+    return Kind(lambda: held.kind.read(), kind.put)
+
+
+def class_of_instance() -> Kind:
+    held: Any = Plain(1.0)
+
+    def put(new: float) -> None:
+        held.__class__ = type("Other", (Nested,), {"value": property(lambda self: new)})
+
+    return Kind(lambda: held.value, put)
+
+
+def order_of_dict() -> Kind:
+    held: dict[float, None] = {1.0: None, 0.0: None}
+
+    def put(new: float) -> None:
+        held.pop(new, None)
+        rest = list(held)
+        held.clear()
+        held.update(dict.fromkeys([new, *rest]))
+
+    put(3.0), put(5.0), put(7.0), put(11.0), put(13.0), put(17.0), put(1.0)  # the keys are the same from here on
+    return Kind(lambda: next(iter(held)), put)
+
+
+def module_in_module() -> Kind:
+    outer: Any = ModuleType("a_module_around_settings")
+    outer.inner = ModuleType("a_module_of_inner_settings")
+    outer.inner.value = 1.0
+    return Kind(lambda: outer.inner.value, lambda new: setattr(outer.inner, "value", new))
+
+
 def module_attribute() -> Kind:
     module: Any = ModuleType("a_module_of_settings")
     module.value = 1.0
@@ -334,7 +369,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "user list": lambda: with_item(collections.UserList([1.0])),
     "dict subclass": lambda: with_item(Table(1.0), "value"),
     "list subclass": lambda: with_item(Row([1.0])),
-    "attribute of list subclass": lambda: with_attribute(Row([1.0]), "note")._replace(),
+    "attribute of list subclass": lambda: _started(with_attribute(Row([1.0]), "note")),
     "mapping proxy": read_only_mapping,
     "bytearray": bytes_in_place,
     "array.array": numbers_in_place,
@@ -352,18 +387,21 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "attribute of vectorize": vectorized_attribute,
     "lru_cache": cached,
     "singledispatch": dispatched,
+    "singledispatch in a namespace": dispatched_in_namespace,
+    "class of an instance": class_of_instance,
+    "order of a dict": order_of_dict,
+    "memoryview": lambda: with_item(memoryview(array.array("d", [1.0]))),
     "module": module_attribute,
+    "module in a module": module_in_module,
     "container in a module": module_container,
     "imported inside": imported_inside,
     "imported from inside": imported_from_inside,
     "global": global_variable,
     "class": through_a_class,
-    "attribute of a function": attribute_of_function,
+    "attribute of a function": lambda: _started(attribute_of_function()),
     "default": default_argument,
     "context variable": context_variable,
 }
-KINDS["attribute of list subclass"] = lambda: _started(with_attribute(Row([1.0]), "note"))
-KINDS["attribute of a function"] = lambda: _started(attribute_of_function())
 
 IN_PROCESS: dict[str, Callable[[], Kind]] = {"stale cache": cached_and_stale}
 """Kinds that do not travel: elsewhere the copy has an empty cache, of which a warning tells."""

@@ -55,7 +55,42 @@ def reads_at_each_moment(kind: Kind) -> list[Any]:
     return [*found, x.grad.tolist(), late.tolist()]  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def derivatives_of_a_changed_backward(kind: Kind) -> list[Any]:
+    """Differentiate a gradient after what its pass read has changed; a new pass reads what stands there now."""
+    read, put = kind.read, kind.put
+
+    class Reads(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.rate = read()
+            return x * ctx.rate
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.rate + grad * read()
+
+    x: Any = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    y = Reads.apply(x)
+    (first,) = rg.autograd.grad((y * y * y).sum(), x, create_graph=True)
+    put(3.0)
+    (second,) = rg.autograd.grad(first.sum(), x, create_graph=True)
+    put(5.0)
+    second.sum().backward(retain_graph=True)
+    put(7.0)
+    y.sum().backward()
+    return [first.tolist(), second.tolist(), x.grad.tolist()]  # pyright: ignore[reportAttributeAccessIssue]
+
+
 MODES: list[dict[str, Any]] = [{"workers": 1}, {"workers": 2}, {"workers": 1, "strict": True}]
+
+
+@pytest.mark.filterwarnings("ignore:.*(captures|changes).*:UserWarning")
+@pytest.mark.parametrize("name", ["namespace", "list", "array", "default"])
+def test_h17_derivatives_of_a_backward_read_what_it_read_at_its_pass(name: str) -> None:
+    eagerly = derivatives_of_a_changed_backward(KINDS[name]())
+    for options in MODES:
+        with rg.Session(**options):
+            assert derivatives_of_a_changed_backward(KINDS[name]()) == eagerly, options
 
 
 @pytest.mark.filterwarnings("ignore:.*(captures|changes).*:UserWarning")

@@ -36,6 +36,7 @@ from raygrad.workers.values.contexts import WRITABLE
 from ..recording.records import snapshot
 from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves
 from .vjps import (
+    BackwardCode,
     RecordedVjp,
     RetainedContext,
     VjpSignature,
@@ -361,7 +362,7 @@ class RecordedFunction(FunctionNode):
             return []
         return [
             _at_edge(pending, one.edge(), one._tangents)
-            for one, pending in zip(shipped.captured, self.code_now()[1], strict=True)
+            for one, pending in zip(shipped.captured, self.code_now().captured, strict=True)
             if isinstance(one, Tensor) and one._requires_grad
         ]
 
@@ -389,15 +390,16 @@ class RecordedFunction(FunctionNode):
         captured = self._recorder.code.ship(self._applied).captured
         return reachable_leaves(self._recorder.inputs, self._leaf_effects, captured, arguments, self._held_leaves)
 
-    def code_now(self) -> tuple[str, Sequence[Pending], bool]:
-        """Return the name of the Function's code, what it captures, and whether it is to run at once: backward reads
-        what stands there at the pass, nearly always what stood there at the application."""
+    def code_now(self) -> BackwardCode:
+        """Return the Function's code: backward reads what stands there at the pass, nearly always what stood there at
+        the application."""
         code, before = self._recorder.code, self._shipped
         now = code.ship(self._applied)
         at_once = code.will_run(now)
         if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
-            return self._fn, code.captured_now(before, self._captured) if self._captured else (), at_once
-        return "@" + now.fingerprint, code.captured(now), at_once
+            captured = code.captured_now(before, self._captured) if self._captured else ()
+            return BackwardCode(self._fn, captured, at_once, before)
+        return BackwardCode("@" + now.fingerprint, code.captured(now), at_once, now)
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""

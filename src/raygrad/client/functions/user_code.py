@@ -62,6 +62,8 @@ class UserCode:
         self._leaf_effects = observed.leaf_effects
         self._register = register
         self._shipped: dict[Any, Shipped] = {}
+        self._used_again: set[str] = set()
+        """Fingerprints of code of earlier passes that this submission uses."""
         self._captured: list[Pending] = []
         """Captured arrays as they were sent, of this submission and of the one before, so that an array which stays the
         same is sent once (`InputRecorder.snapshots`)."""
@@ -100,6 +102,15 @@ class UserCode:
         if self._log.trace is not None:
             self._log.trace.code[found.fingerprint] = found
         return found
+
+    def use(self, shipped: Shipped) -> None:
+        """Take note that code is used again that was shipped for an earlier pass."""
+        if shipped.fingerprint not in self._used_again:
+            self._used_again.add(shipped.fingerprint)
+            self._register(shipped)
+            self._registered += 1
+        if self._log.trace is not None:
+            self._log.trace.code[shipped.fingerprint] = shipped
 
     def will_run(self, shipped: Shipped, *, forward: bool = False) -> bool:
         """Take note that a node with this code is recorded; tell whether it is to run at once, in this process, as
@@ -173,6 +184,7 @@ class UserCode:
     def forget(self) -> None:
         """Take fingerprints again from here on: a submission has been made."""
         self._shipped.clear()
+        self._used_again.clear()
         self._captured_before, self._captured = self._captured, []
 
     def effects(self, obj: Any, shipped: Shipped, objects: Sequence[Any] = ()) -> int:

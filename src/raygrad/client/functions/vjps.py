@@ -34,6 +34,8 @@ from .leaf_gradients import ReachableLeaves, leaf_arguments, reachable_leaves, r
 from .observed_signature import PendingObservation
 
 if TYPE_CHECKING:
+    from raygrad.workers.code.shipping import Shipped
+
     from .functions import FunctionRecorder
     from .recorded_function_node import RecordedFunction
 
@@ -62,6 +64,19 @@ class RetainedContext(NamedTuple):
     """Those under which backward was recorded, which its derivatives run again; None before."""
     passes: tuple[Path, ...] = ()
     """The paths of the passes that recorded the levels below."""
+    code: BackwardCode | None = None
+    """What its pass ran, which its derivatives run again; None before."""
+
+
+class BackwardCode(NamedTuple):
+    """The code of a backward as it was at a pass."""
+
+    fn: str
+    """Its name in the graph."""
+    captured: Sequence[Pending]
+    at_once: bool
+    """Whether it is to run at once."""
+    shipped: Shipped
 
 
 class WantedGradients(NamedTuple):
@@ -103,7 +118,7 @@ class RecordedVjp(Node):
         requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
         data = [None if t is None else base._recorder.inputs.leaf(t) for t in items]
         if retained.settings is None:
-            retained = retained._replace(settings=base._recorder.code.settings.now(state.here))
+            retained = retained._replace(settings=base._recorder.code.settings.now(state.here), code=base.code_now())
         values, flows = record_vjp(base, retained, depth, data, requires, wanted, True)
         if depth == 1 and retained.settings:  # whether a later pass looks for NaN, that pass says
             again = tuple([entry for entry in retained.settings if entry[0] != "anomaly"])
@@ -116,9 +131,10 @@ class RecordedVjp(Node):
         node._metas = at_positions(wanted.positions, wanted.metas, results)
         node._places = dict(zip(wanted.positions, wanted.places, strict=True))
         node._sequence = next_sequence()
-        for item in items:
-            if item is not None and type(item._data) is Pending:
-                item._data.record.retained(item._data.index)
+        assert retained.code is not None
+        for value in (*[None if item is None else item._data for item in items], *retained.code.captured):
+            if type(value) is Pending:
+                value.record.retained(value.index)
         out: list[Any] = [None] * results
         for number, (position, value) in enumerate(zip(wanted.positions, values, strict=True)):
             if value is None:
@@ -277,6 +293,7 @@ def record_vjp(
             sources,
             reachable if depth == 1 or reachable is None else reachable.again(),
             retained.passes,
+            retained.code,
         )
         if not differentiate:
             return results, frozenset()
@@ -344,11 +361,16 @@ def _recorded(
     sources: list[Any],
     reachable: ReachableLeaves | None,
     passes: tuple[Path, ...] = (),
+    code: BackwardCode | None = None,
 ) -> tuple[NodeRecord, list[Pending | None]]:
     """Record a derivative that reads the context and `sources`, and return its record and its results. `passes` are
-    those of the levels below."""
+    those of the levels below, `code` is what the first of them ran: by default what stands there now."""
     recorder = base._recorder
-    fn, captured, at_once = base.code_now()
+    if code is None:
+        code = base.code_now()
+    elif shape.vjp.depth > 1:
+        recorder.code.use(code.shipped)
+    fn, captured, at_once, _ = code
     if captured:
         sources.extend([recorder.inputs.source(value) for value in captured])
     vjp = shape.vjp
