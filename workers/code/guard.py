@@ -157,7 +157,8 @@ class Guard:
         """Guard the class of an instance, and the attributes that it has in a dict."""
         self.has_state = self._has_contents = True
         self._instances.append(instance)
-        self._classes.append(type(instance))
+        kind: type[Any] = type(instance)  # pyright: ignore[reportUnknownVariableType]
+        self._classes.append(kind)
         attributes: Any = getattr(instance, "__dict__", None)
         if isinstance(attributes, dict):
             self._mapping(cast("dict[Any, Any]", attributes))

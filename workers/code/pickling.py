@@ -356,7 +356,8 @@ def _dispatching(default: Any, registered: list[tuple[type[Any], Any]]) -> Any:
 
 
 def _memoryview(data: bytes, letter: str, shape: tuple[int, ...], readonly: bool) -> memoryview:
-    return memoryview(data if readonly else bytearray(data)).cast(cast("Any", letter), shape)
+    held: memoryview = memoryview(data if readonly else bytearray(data))
+    return cast("Any", held).cast(letter, shape)
 
 
 def _context_variable(name: str, *value: Any) -> ContextVar[Any]:

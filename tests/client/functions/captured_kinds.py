@@ -206,14 +206,16 @@ def order_of_dict() -> Kind:
         held.clear()
         held.update(dict.fromkeys([new, *rest]))
 
-    put(3.0), put(5.0), put(7.0), put(11.0), put(13.0), put(17.0), put(1.0)  # the keys are the same from here on
+    for key in (3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 1.0):  # the keys are the same from here on
+        put(key)
     return Kind(lambda: next(iter(held)), put)
 
 
 def module_in_module() -> Kind:
     outer: Any = ModuleType("a_module_around_settings")
-    outer.inner = ModuleType("a_module_of_inner_settings")
-    outer.inner.value = 1.0
+    inner: Any = ModuleType("a_module_of_inner_settings")
+    inner.value = 1.0
+    outer.inner = inner
     return Kind(lambda: outer.inner.value, lambda new: setattr(outer.inner, "value", new))
 
 

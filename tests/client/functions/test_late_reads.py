@@ -78,7 +78,7 @@ def derivatives_of_a_changed_backward(kind: Kind) -> list[Any]:
     second.sum().backward(retain_graph=True)
     put(7.0)
     y.sum().backward()
-    return [first.tolist(), second.tolist(), x.grad.tolist()]  # pyright: ignore[reportAttributeAccessIssue]
+    return [first.tolist(), second.tolist(), x.grad.tolist()]
 
 
 MODES: list[dict[str, Any]] = [{"workers": 1}, {"workers": 2}, {"workers": 1, "strict": True}]

@@ -97,7 +97,7 @@ def test_cx10_what_was_saved_before_the_session_is_freed_by_its_passes(
         y.backward(rg.ones(2, dtype=rg.float64), retain_graph=retain)
         if message is None:
             (again,) = rg.autograd.grad(y.sum(), x)
-            assert again.tolist() == x.grad.tolist()  # pyright: ignore[reportOptionalMemberAccess]
+            assert again.tolist() == x.grad.tolist()
         else:
             with pytest.raises(RuntimeError, match=message):
                 rg.autograd.grad(y.sum(), x)[0].tolist()
