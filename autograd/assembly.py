@@ -56,7 +56,9 @@ def _give_methods() -> None:
 
 
 def _is_public(value: object) -> bool:
-    """Tell whether a member of a class is a method that users call, or Python for them."""
+    """Tell whether a member of a class is a method that users call, or Python for them, and has no boundary yet."""
     if type(value) is not FunctionType or value.__code__.co_flags & inspect.CO_VARKEYWORDS:
+        return False
+    if "leave" in value.__code__.co_names:  # it has a boundary of its own, without a call more
         return False
     return value.__name__[0] != "_" or value.__name__[-2:] == "__"

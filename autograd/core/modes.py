@@ -37,6 +37,11 @@ class EvictFromDevice(Protocol):
     def __call__(self, device: str, what: str, /) -> bool: ...
 
 
+PROTECTED: list[tuple[Any, ...]] = []
+"""The arguments of the forwards that are running, on whatever thread, and must not write to them: `Modes.arguments` of
+all threads, empty nearly always."""
+
+
 class Modes:
     """What one thread is doing.
 

@@ -28,6 +28,7 @@ from .device_dispatch import copied, made_on, move_recorded
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
+_new: Any = object.__new__
 
 
 def new_leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
@@ -179,12 +180,14 @@ def asarray(
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor that shares the array's memory."""
-    if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if type(ndarray) is not _ARRAY:
+        if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+        ndarray = np.asarray(ndarray)
     if ndarray.dtype is not _FLOAT64:
         _checked_dtype(ndarray)
-    made = Tensor.made(ndarray if type(ndarray) is _ARRAY else np.asarray(ndarray))
-    made._shares_memory = True
+    made: Any = _new(Tensor)  # as `Tensor.made` does, in a third of the time
+    made._data, made._requires_grad, made._shares_memory = ndarray, False, True
     return mark_inference(made) if state.here.inference else made
 
 

@@ -20,7 +20,7 @@ from raygrad.tracebacks import leave, users_site
 from ..core.array_layout import is_dense_or_expanded
 from ..core.batched_data import innermost_vmap_level, without_closed_levels
 from ..core.graph_collections import NODES, graph_grew
-from ..core.modes import Modes, state
+from ..core.modes import PROTECTED, Modes, state
 from ..core.pytree import flatten
 from ..core.random_streams import PACK, Path, RandomStream, path_of_application
 from ..core.recorder import Pending
@@ -324,7 +324,7 @@ def _forward(
             graph_grew()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             name_as_generated(node)
-    since, before, outer, given = CLOCK[0], here.grad, here.stream, here.arguments
+    since, before, outer = CLOCK[0], here.grad, here.stream
     if path is None:
         if type(outer) is RandomStream:
             path = next(outer.applications)
@@ -333,7 +333,10 @@ def _forward(
             outer = here.stream  # a stream from now on, if it was a path
     node._path = here.stream = path
     here.grad = False
-    here.arguments = args if traits.read_only else None
+    protects, given = traits.read_only, None
+    if protects:
+        given, here.arguments = here.arguments, args
+        PROTECTED.append(args)
     try:
         if traits.setup is None:
             if len(args) == 1 and not named:  # to spread one argument takes as long as to call
@@ -344,15 +347,19 @@ def _forward(
             raw = traits.forward(*args, **named) if named else traits.forward(*args)
             traits.setup(node, args, raw)
     except ValueError as error:
-        if not traits.read_only or READ_ONLY not in str(error):
+        if not protects or READ_ONLY not in str(error):
             raise
         raise AutogradError(UNSAID_WRITE.format(name=cls.__name__)) from error
     finally:
-        here.grad, here.stream, here.arguments = before, outer, given
+        here.grad, here.stream = before, outer
+        if protects:
+            here.arguments = given
+            PROTECTED.pop()
     if CLOCK[0] != since:
         check_unmarked(node, args, since)
     if recorded:
-        sort_into_slots(node, args, raw)
+        if node.to_save is not None:
+            sort_into_slots(node, args, raw)
         if traits.read_once:
             node.keep_slots(list(node._saved or ()))
         if here.saving:

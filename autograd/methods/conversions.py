@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import leave
 
 from .. import ops
 from ..core import dtypes
 from ..core.batched_data import Batched, innermost_data, single_value_error, without_closed_levels
-from ..core.modes import state
+from ..core.modes import PROTECTED, state
 from ..core.recorder import Pending
 from ..devices.serving import CPU, device_guard, device_of, is_on_device, ordinal_of, to_host, writable
 from ..dispatch.device_dispatch import copied
@@ -56,11 +57,8 @@ class Conversions:
         """Return the data as an array sharing its memory, of its device; in a session, waits for it."""
         if type(self._data) is np.ndarray and not self._shares_memory:
             note_exported(cast("Tensor", self))
-        array, arguments = self._read(), state.here.arguments
-        if arguments is not None and type(array) is np.ndarray and array.flags.writeable and _is_of(arguments, array):
-            array = array.view()
-            array.flags.writeable = False
-        return array
+        array = self._read()
+        return _read_only(array) if PROTECTED and type(array) is np.ndarray and _is_protected(array) else array
 
     def _read(self) -> np.ndarray[Any, Any]:
         """Return the same for a look that ends before user code runs: nobody else can write to it."""
@@ -94,27 +92,33 @@ class Conversions:
         Raises:
             RuntimeError: the tensor requires grad (EN-33); use `.detach().numpy()`.
         """
-        if self._requires_grad and not force and state.here.grad:
-            raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        if not self._shares_memory:
-            self._shares_memory = True
-            if self._storage is not None:
-                note_exported(cast("Tensor", self))
-        array = self._data
-        if type(array) is not np.ndarray:
-            if type(array) is Batched:
-                return self._beneath("numpy()").numpy(force=force)
-            if is_on_device(array) and not force:
-                raise TypeError(
-                    f"can't convert {device_of(array)} device type tensor to numpy. Use Tensor.cpu() to copy the "
-                    "tensor to host memory first."
+        try:
+            if self._requires_grad and not force and state.here.grad:
+                raise AutogradError(
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
                 )
-            array = to_host(self._on_host()._read())
-        arguments = state.here.arguments
-        if (self._frozen or (arguments is not None and _is_of(arguments, array))) and array.flags.writeable:
-            array = array.view()
-            array.flags.writeable = False
-        return array
+            if not self._shares_memory:
+                self._shares_memory = True
+                if self._storage is not None:
+                    note_exported(cast("Tensor", self))
+            array = self._data
+            if type(array) is not np.ndarray:
+                array = self._array_on_host(force)
+            return _read_only(array) if self._frozen or (PROTECTED and _is_protected(array)) else array
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
+
+    def _array_on_host(self, force: bool) -> Any:
+        """Return the data of a tensor that is not simply an array of the host."""
+        if type(self._data) is Batched:
+            return self._beneath("numpy()").numpy(force=force)
+        if is_on_device(self._data) and not force:
+            raise TypeError(
+                f"can't convert {device_of(self._data)} device type tensor to numpy. Use Tensor.cpu() to copy the "
+                "tensor to host memory first."
+            )
+        return to_host(self._on_host()._read())
 
     def _on_host(self) -> Tensor:
         """Return a tensor whose data is on the host: itself, or a recorded transfer of a pending value on a device."""
@@ -293,10 +297,18 @@ class Conversions:
         return _rebuilt, (self._read(), self._requires_grad)
 
 
-def _is_of(arguments: tuple[Any, ...], array: Any) -> bool:
+def _read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array, or a view of it that cannot be written to."""
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def _is_protected(array: Any) -> bool:
     """Tell whether an array shows memory of one of the arguments of the forward that is running, which must not be
     written to unsaid (DR-03)."""
-    for argument in arguments:
+    for argument in state.here.arguments or ():
         data: Any = argument._data if isinstance(argument, Tensor) else None
         if data is array or (type(data) is np.ndarray and np.may_share_memory(data, array)):
             return True

@@ -82,9 +82,18 @@ def sort_into_slots(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None
     if type(tensors) is not tuple:
         raise AutogradError(f"ctx.to_save must be a tuple of tensors, got {type(tensors).__name__}")
     dirty = node.dirty_tensors
-    if dirty is None and _stand_for_themselves(tensors, args):
-        node._kept = tensors
-        return
+    if dirty is None and len(tensors) <= len(args):
+        position = 0
+        for tensor in tensors:
+            if tensor is not args[position] or type(tensor) is not Tensor:
+                break
+            counter = tensor._counter
+            if counter[0] if counter is not None else tensor._inference is not None:
+                break
+            position += 1
+        else:  # the first arguments, in order, and never changed: nothing else need be known of them later
+            node._kept = tensors
+            return
     first = args[0] if args and dirty is None else node
     saved: list[SavedSlot | None] = []
     for tensor in tensors:
@@ -104,22 +113,6 @@ def sort_into_slots(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None
             version += 1  # its memory is about to be that of an output (OU-16)
         saved.append(slot_of((kind, position, tensor._data if kind is OUTPUT else tensor, counter, version)))
     node._saved = saved
-
-
-def _stand_for_themselves(tensors: tuple[Any, ...], args: tuple[Any, ...]) -> bool:
-    """Tell whether tensors are the first arguments, in order, and were never changed: nothing else need be known of
-    them later."""
-    if len(tensors) > len(args):
-        return False
-    position = 0
-    for tensor in tensors:
-        if tensor is not args[position] or type(tensor) is not Tensor:
-            return False
-        counter = tensor._counter
-        if counter[0] if counter is not None else tensor._inference is not None:
-            return False
-        position += 1
-    return True
 
 
 def origin_of(
