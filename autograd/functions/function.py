@@ -23,7 +23,7 @@ from ..core.graph_collections import NODES, graph_grew
 from ..core.modes import PROTECTED, Modes, state
 from ..core.pytree import flatten
 from ..core.random_streams import PACK, Path, RandomStream, path_of_application
-from ..core.recorder import Pending
+from ..core.recorder import Pending, Recorder
 from ..core.transform_handlers import handlers
 from ..devices.serving import device_guard, is_device_array, needs_device_guard
 from ..dispatch.device_dispatch import check_kinds, tensor_devices
@@ -128,6 +128,9 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
             if kwargs or traits.setup is not None:
                 args, kwargs = bind(cls, args, kwargs)
             if here.special:
+                recorder = here.only_recorder
+                if recorder is not None and _are_recorded_by(recorder, args):
+                    return recorder.function(cls, args, kwargs)
                 return _apply_specially(cls, here, args, kwargs)
             node, raw, given = _forward(cls, here, args, here.grad, None, kwargs)
             if node is None:
@@ -175,6 +178,19 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
                 raw._grad_fn = node
                 raw.output_nr = 0
         return raw
+
+
+def _are_recorded_by(recorder: Recorder, args: tuple[Any, ...]) -> bool:
+    """Tell whether all tensors among the arguments are values of a session, or arrays of the host."""
+    for arg in args:
+        if isinstance(arg, Tensor):
+            data: Any = arg._data
+            if type(data) is Pending:
+                if data.record.recorder is not recorder:
+                    return False
+            elif type(data) is not _ARRAY:
+                return False
+    return True
 
 
 def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from itertools import chain, repeat
-from operator import is_
+from operator import is_, itemgetter
 from types import CellType, CodeType, FunctionType, MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
@@ -106,9 +106,9 @@ class Guard:
         self._lengths: list[int] = []
         self._items: list[Any] = []
         """The items of the sequences, one sequence after the other."""
-        self._owners: list[tuple[Any, Mapping[str, Any], Any, int, list[str], list[Any], Any]] = []
-        """Classes and modules: (owner, its dict, the `get` and length of that, names, values, names that may be made
-        later)."""
+        self._owners: list[tuple[Any, Mapping[str, Any], Any, int, tuple[Any, ...], Any]] = []
+        """Classes and modules: (owner, its dict, what returns the guarded values of that, its length, these values, names
+        that may be made later)."""
         self._holders: list[Any] = []
         self._slots: list[str] = []
         self._held: list[Any] = []
@@ -177,7 +177,8 @@ class Guard:
         mapping = cast("dict[str, Any]", vars(owner))
         later = _MADE_LATER_IN_FUNCTIONS if isinstance(owner, FunctionMeta) else _MADE_LATER
         kept = {name: value for name, value in list(mapping.items()) if name not in later}
-        self._owners.append((owner, mapping, mapping.get, len(mapping), list(kept), list(kept.values()), later))
+        read = itemgetter(*kept) if len(kept) > 1 else partial(_items_at, tuple(kept))
+        self._owners.append((owner, mapping, read, len(mapping), tuple(kept.values()), later))
 
     def collection(self, items: Collection[Any]) -> None:
         """Guard the items of a list, set or deque."""
@@ -260,13 +261,14 @@ class Guard:
             now = function.__defaults__
             if now is not defaults and not is_same(now, defaults):
                 return False
-        for _, mapping, get, length, names, values, later in self._owners:
-            now: Any = map(get, names, _ABSENTS)
-            if not all(map(is_, now, values)):
-                again: Any = map(get, names, _ABSENTS)
-                if not all(map(is_same, again, values)):
-                    return False
-            if len(mapping) != length and len(mapping) - len(later & mapping.keys()) != len(names):
+        for _, mapping, read, length, values, later in self._owners:
+            try:
+                present = read(mapping)
+            except KeyError:
+                return False
+            if not all(map(is_, present, values)) and not all(map(is_same, present, values)):
+                return False
+            if len(mapping) != length and len(mapping) - len(later & mapping.keys()) != len(values):
                 return False
         return not self._has_contents or self._state_holds()
 
@@ -309,6 +311,10 @@ class Guard:
             if not is_same(read(*given), before):
                 return False
         return True
+
+
+def _items_at(names: Sequence[str], mapping: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple([mapping[name] for name in names])
 
 
 def _is_still(now: dict[Any, Any], before: dict[Any, Any]) -> bool:

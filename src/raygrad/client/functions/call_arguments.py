@@ -216,7 +216,7 @@ class CallArguments:
             self.key.append((*reachable.in_node, *[None if grad is None else grad.spec for grad in reachable.grads]))
             captured = [*captured, *reachable.grads]
         self.captured, self.reachable = captured, reachable
-        self.sources.extend([None if value is None else recorder.inputs.source(value) for value in captured])
+        self.sources += recorder.inputs.sources(captured)
 
     def reads_aliased(self) -> bool:
         """Tell whether arguments are of one memory, of which forward may change one; if so, have it read the owners,

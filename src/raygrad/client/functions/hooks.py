@@ -50,7 +50,7 @@ class HookRecorder:
         code, source, specs = self._code, self._inputs.source, self._log.specs
         with self._log.lock:
             shipped = code.ship(hook)
-            sources = [source(v) for v in (*values, *extra_inputs, *code.captured(shipped))]
+            sources = self._inputs.sources((*values, *extra_inputs, *code.captured(shipped)))
             reachable = (
                 reachable_leaves(self._inputs, code.effects(hook, shipped), shipped.captured)
                 if shipped.captured

@@ -73,7 +73,7 @@ def record_with_leaves(
     grads: list[SpecEntry] = []
     if reachable is not None:
         work = work._replace(leaves=reachable.in_node)
-        sources.extend([None if grad is None else inputs.source(grad) for grad in reachable.grads])
+        sources.extend(inputs.sources(reachable.grads))
         if reachable.fate in RETURNED:
             grads = [inputs.log.specs.of_meta((leaf.shape, leaf.dtype), leaf.device) for leaf in reachable.leaves]
     made = NodeRecord(inputs.log, work, sources, (*outputs, *grads) if grads else outputs, site)

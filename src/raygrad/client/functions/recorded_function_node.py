@@ -271,9 +271,10 @@ class RecordedFunction(FunctionNode):
             made = for_each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
             if made is not None:
                 return made
-        if self._recorder.code.waits:  # what it reads may have to run first, before anything is recorded
-            self._recorder.code.ship(self._applied)
-        if self._context is None and self._repetition is not None and not self._recorder.log.closed:
+        owner = self._recorder
+        if owner.code.waits:  # what it reads may have to run first, before anything is recorded
+            owner.code.ship(self._applied)
+        if self._context is None and self._repetition is not None and not owner.log.closed:
             with self._rematerialised(grads):
                 return self._run(grads, create_graph, recorder)
         if self._context is None:
@@ -282,17 +283,20 @@ class RecordedFunction(FunctionNode):
             for number, grad in enumerate(grads):
                 if grad is not None:
                     check_place(self, number, innermost_data(getattr(grad, "_data", grad)))
-        if self._recorder.log.closed:
+        if owner.log.closed:
             text = f"the session that ran {self.name()} is closed: run backward inside the session"
-            raise self._recorder.log.closed_error(text)
+            raise owner.log.closed_error(text)
         refusal = self._refusal()
         if refusal:
-            if self._fn not in self._recorder.observed.backward_effects:  # its first backward may be on its way
-                self._recorder.execution.submit()
-                self._recorder.execution.wait_for_everything()
+            if self._fn not in owner.observed.backward_effects:  # its first backward may be on its way
+                owner.execution.submit()
+                owner.execution.wait_for_everything()
             if self._reads():
                 raise AutogradError(refusal)
-        self._exchange()
+        for entry in self._versions:
+            if type(entry[2][0]) is AnnotatedVersion:  # hardly ever
+                self._exchange()
+                break
         if create_graph:
             return self._differentiably(grads, refusal)
         return record_backward(self, grads, refusal)
@@ -362,7 +366,7 @@ class RecordedFunction(FunctionNode):
             return []
         return [
             _at_edge(pending, one.edge(), one._tangents)
-            for one, pending in zip(shipped.captured, self.code_now().captured, strict=True)
+            for one, pending in zip(shipped.captured, self.code_now()[1], strict=True)
             if isinstance(one, Tensor) and one._requires_grad
         ]
 
@@ -395,24 +399,27 @@ class RecordedFunction(FunctionNode):
         the application."""
         code, before = self._recorder.code, self._shipped
         now = code.ship(self._applied)
-        at_once = code.will_run(now)
+        shipment = now.shipment
+        at_once = (shipment.shares_state or shipment.watched is not None) and code.will_run(now)
         if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
             captured = code.captured_now(before, self._captured) if self._captured else ()
-            return BackwardCode(self._fn, captured, at_once, before)
-        return BackwardCode("@" + now.fingerprint, code.captured(now), at_once, now)
+            return self._fn, captured, at_once, before
+        return "@" + now.fingerprint, code.captured(now), at_once, now
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""
         retain = self._recorder.log.recorder.retaining
         made.pinned = self._pinned or not retain
-        if self._assigned or self._notes or self._changes() or (retain and self._function._traits.read_once):
+        known = self._recorder.observed.backward_effects.get(self._fn)
+        changes = known is None or known & CHANGES or self._attributes_kind == WRITABLE
+        if changes or self._assigned or self._notes or (retain and self._function._traits.read_once):
             left = made.output(0)
             self.__dict__["_assigned"] = _NONE
             if retain or not self._saves:
                 self._context = left
             else:
                 self._left = left
-        elif not retain and self._saves and (self._attributes_kind or not self._reads()):
+        elif not retain and self._saves and (self._attributes_kind or not (known or 0) & READS):
             self._left = made.output(0)
 
     def _changes(self) -> bool:

@@ -159,9 +159,7 @@ class CallRematerialisation(NamedTuple):
             if pending is not None:
                 sources[position] = recorder.inputs.source(pending)
         if self.captured:
-            sources[-len(self.captured) :] = [
-                None if value is None else recorder.inputs.source(value) for value in self.captured
-            ]
+            sources[-len(self.captured) :] = recorder.inputs.sources(self.captured)
         self._wait(recorder, sources, grads)
         call = call_signature.call._replace(silent=True)  # what it emits was sent the first time
         again = NodeRecord(recorder.log, call, sources, call_signature.outputs, self.site)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.core.random_streams import Path, path_of_pass
+from raygrad.autograd.core.random_streams import PassStream, Path, path_of_pass
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_on_device
@@ -68,15 +68,9 @@ class RetainedContext(NamedTuple):
     """What its pass ran, which its derivatives run again; None before."""
 
 
-class BackwardCode(NamedTuple):
-    """The code of a backward as it was at a pass."""
-
-    fn: str
-    """Its name in the graph."""
-    captured: Sequence[Pending]
-    at_once: bool
-    """Whether it is to run at once."""
-    shipped: Shipped
+BackwardCode: TypeAlias = "tuple[str, Sequence[Pending], bool, Shipped]"
+"""The code of a backward as it was at a pass: (its name in the graph, what it captures, whether it is to run at once,
+how it was shipped)."""
 
 
 class WantedGradients(NamedTuple):
@@ -132,7 +126,7 @@ class RecordedVjp(Node):
         node._places = dict(zip(wanted.positions, wanted.places, strict=True))
         node._sequence = next_sequence()
         assert retained.code is not None
-        for value in (*[None if item is None else item._data for item in items], *retained.code.captured):
+        for value in (*[None if item is None else item._data for item in items], *retained.code[1]):
             if type(value) is Pending:
                 value.record.retained(value.index)
         out: list[Any] = [None] * results
@@ -284,7 +278,7 @@ def record_vjp(
             retained.captured,
             retained.settings,
         )
-        sources = [recorder.inputs.source(retained.context), *[recorder.inputs.source(item) for item in items]]
+        sources = recorder.inputs.sources((retained.context, *items))
         sources.extend([source for _, _, source in retained.assigned])
         reachable = retained.reachable
         made, results = _recorded(
@@ -346,10 +340,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
             if not base._freed:
                 base._shapes[key] = shape
                 shape.kind = 0 if device_in(settings) else next(recorder.log.kinds)
-        source = recorder.inputs.source
-        sources = [source(base._context)]
-        for item in items:
-            sources.append(None if item is None else source(item))
+        sources = recorder.inputs.sources((base._context, *items))
         results = _recorded(base, shape, sources, base.reachable() if base._leaf_effects else None)[1]
         count = len(base._edges)
         return results if len(results) == count else at_positions(shape.wanted, results, count)
@@ -369,10 +360,10 @@ def _recorded(
     if code is None:
         code = base.code_now()
     elif shape.vjp.depth > 1:
-        recorder.code.use(code.shipped)
+        recorder.code.use(code[3])
     fn, captured, at_once, _ = code
     if captured:
-        sources.extend([recorder.inputs.source(value) for value in captured])
+        sources += recorder.inputs.sources(captured)
     vjp = shape.vjp
     if vjp.fn != fn:
         vjp = vjp._replace(fn=fn)
@@ -383,7 +374,9 @@ def _recorded(
     made.near = sources[0]
     if at_once:
         made.effects = True
-    made.paths = (base._path, *passes, path_of_pass(state.here, within=True))
+    stream = state.here.stream
+    now = stream.path if isinstance(stream, PassStream) else None
+    made.paths = (base._path, *passes, path_of_pass(state.here, within=True) if now is None else now)
     made.call_cost = base._call_cost
     made.learn = shape.learning
     results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
@@ -413,7 +406,7 @@ def vjp_of_eager(recorder: FunctionRecorder, node: Any, grads: Sequence[Data | N
                 items.append(slot.value if kind is OUTPUT else recorder.inputs.leaf(slot.value))
     wanted = wanted_gradients(node)
     with recorder.log.lock:
-        sources = [context, *(recorder.inputs.source(item) for item in [*items, *recorder.code.captured(shipped)])]
+        sources = [context, *recorder.inputs.sources((*items, *recorder.code.captured(shipped)))]
         leaves = leaf_arguments(node._edges, {i for what, i in saved if what == INPUT})
         reachable = reachable_leaves(
             recorder.inputs, recorder.code.effects(node._function, shipped), shipped.captured, leaves

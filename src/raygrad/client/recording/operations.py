@@ -52,7 +52,7 @@ class OperationRecorder:
         self.templates: dict[Any, Template] = {}
         """By op, params and operand specs; shared with the fast path."""
         self.inputs = inputs
-        self._source = inputs.source
+        self._source, self._sources = inputs.source, inputs.sources
         self._log = inputs.log
         self._specs = inputs.log.specs
         self._check_kinds: dict[tuple[str, SpecEntry], int] = {}
@@ -155,8 +155,7 @@ class OperationRecorder:
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
         """See `Recorder.op_vjp`."""
         with self._log.lock:
-            source = self._source
-            sources = [source(data) for data in (*saved, *grads)]
+            sources = self._sources((*saved, *grads))
             edges = node._edges
             if len(edges) == 1 and edges[0] is not None and edges[0][0] is not None:
                 needs = _ONE
@@ -208,11 +207,11 @@ class OperationRecorder:
     def add(self, left: Data, right: Data) -> Pending:
         """See `Recorder.add`."""
         with self._log.lock:
-            sources = [self._source(left), self._source(right)]
-            if is_on_device(left) or is_on_device(right):
+            device = device_of(left)
+            if device is not CPU or is_on_device(right):
                 check_same_device(left, right)
-            entry = self._specs.of_meta((left.shape, left.dtype), device_of(left))
-            made = NodeRecord(self._log, _GRAD_SUM, sources, (entry,), None)
+            entry = self._specs.of_meta((left.shape, left.dtype), device)
+            made = NodeRecord(self._log, _GRAD_SUM, self._sources((left, right)), (entry,), None)
             made.kind = self._kind_of(_GRAD_SUM, entry)
             self._log.add(made)
             return made.output(0, *definedness((left, right)))

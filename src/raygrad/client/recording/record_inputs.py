@@ -6,6 +6,7 @@ other sessions; when an earlier copy serves again is decided in `snapshot_cache`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -135,6 +136,19 @@ class InputRecorder:
         if is_device_array(data):
             return self.source(self.leaf_on_device(data))
         return Constant(data)
+
+    def sources(self, values: Iterable[Data | None]) -> list[Any]:
+        """Return how a record names each of these values; see `source`, which most do not need to be asked."""
+        recorder = self.log.recorder
+        found: list[Any] = []
+        for data in values:
+            if type(data) is Pending:
+                record: Any = data.record
+                if type(record) is NodeRecord and record.recorder is recorder:
+                    found.append((record, data.index, data if record.run >= 0 else None))
+                    continue
+            found.append(None if data is None else self.source(data))
+        return found
 
 
 def _read_before_close(value: Pending) -> Data | None:
