@@ -248,10 +248,13 @@ class CodeCacheKey:
         attributes: Any = getattr(value, "__dict__", None)
         if not plain or (attributes is not None and type(attributes) is not dict):
             return self._unsure(value)
-        if attributes is not None and len(attributes) > ITEMS_LOOKED_AT:
-            return self._unsure(value)
+        held: Any = None
+        if attributes is not None:
+            own = cast("dict[str, Any]", attributes)
+            if len(own) > ITEMS_LOOKED_AT:
+                return self._unsure(value)
+            held = self._items(own)
         self.guard.instance(value)
-        held = None if attributes is None else self._items(cast("dict[str, Any]", attributes))
         return ("instance", self._class(cls), held, self._slots(value, slot_names(cls)))
 
     def _slots(self, value: Any, names: Sequence[str]) -> Any:

@@ -107,8 +107,8 @@ class Guard:
         self._items: list[Any] = []
         """The items of the sequences, one sequence after the other."""
         self._owners: list[tuple[Any, Mapping[str, Any], Any, int, tuple[Any, ...], Any]] = []
-        """Classes and modules: (owner, its dict, what returns the guarded values of that, its length, these values, names
-        that may be made later)."""
+        """Classes and modules: (owner, its dict, what returns the guarded values of that, its length, these values,
+        names that may be made later)."""
         self._holders: list[Any] = []
         self._slots: list[str] = []
         self._held: list[Any] = []

@@ -102,8 +102,8 @@ class _Vjp:
     def execute(self, slots: Slots) -> None:
         """Run it: what code may read and write is lent before, and taken back after."""
         here = state.here
-        application, *passes = here.paths[self._step.index]
-        self._task.begin(passes[0], application)
+        paths = here.paths[self._step.index]
+        self._task.begin(paths[1], paths[0])
         here.stream = self._task
         first = self._first
         tensors: list[Any] = [None] * self._size
