@@ -25,6 +25,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
 from .bytecode import passes_on, writes_items
+from .captured_state import CapturedState
 from .changing_code import changes_state
 from .code_cache_key import CodeCacheKey
 from .effects import gradient_effects, name_changed_by, optimizer_call_in
@@ -70,7 +71,8 @@ class Shipment:
     live: Any = field(default=None, compare=False, repr=False)
     """The object itself: within one process only."""
     guard: Guard | None = field(default=None, compare=False, repr=False)
-    """The guard of the captured state of code that was shipped within one process; None if that may change."""
+    """Of code that was shipped within one process: the guard of what a live object captures, None if that may change;
+    without one, that of the classes which its copies share with the program."""
     module: str = ""
     qualname: str = ""
     payload: bytes = field(default=b"", repr=False)
@@ -196,8 +198,9 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
     shipment = Shipment(fingerprint=fingerprint, name=name, payload=payload, classes=classes)
     if in_process and not pickler.captured:
         shipment = replace(shipment, live=obj, guard=guard, watched=guard if guard.has_state else None)
-    elif in_process and classes:  # of which its copies use the program's own
-        shipment = replace(shipment, guard=guard)
+    elif in_process and (others := [one for one in pickler.classes if isinstance(one, type) and one is not obj]):
+        # its copies use the program's own, as long as they stay as they are
+        shipment = replace(shipment, guard=CapturedState(others, content=content_of, guard=Guard()).guard)
     return Shipped(fingerprint, shipment, tuple(pickler.captured), guard)
 
 
