@@ -307,21 +307,20 @@ def _forward(
     needs: tuple[bool, ...]
     targets: tuple[Edge | None, ...]
     metas: Any
+    finds_edges = recording and edges is None
     if (
-        type(arg) is Tensor
-        and arg._requires_grad
-        and edges is None
-        and type(arg._data) is _ARRAY
-        and arg._data.flags.c_contiguous
+        type(arg) is Tensor and arg._requires_grad and type(arg._data) is _ARRAY and arg._data.flags.c_contiguous
     ):  # fast path: one tensor argument
         needs, targets, metas = _WANTED, (), ()
-        if recording:
+        if finds_edges:
             producer: Any = arg._grad_fn
             edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
             targets, metas = (edge,), edge[0]._metas
             if len(metas) != 1:
                 metas = (metas[edge[1]],)
-    elif len(args) == 2 and edges is None and (of_two := _of_two(args[0], args[1], recording)) is not None:
+        elif recording:
+            metas = ((arg._data.shape, arg._data.dtype),)
+    elif len(args) == 2 and (of_two := _of_two(args[0], args[1], finds_edges)) is not None:
         needs, targets, metas = of_two
     else:
         described = _described(cls, args, recording, edges, elsewhere, laid)
