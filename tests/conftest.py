@@ -106,3 +106,14 @@ def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
     yield ray
     ray.shutdown()
     os.chdir(before)
+
+
+@pytest.fixture
+def often_switched_threads() -> Generator[None]:
+    """Have Python switch between threads so often that they meet in the middle of whatever is not done under a lock."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -301,6 +301,7 @@ def test_an_operation_that_no_operand_knows_is_a_type_error(session: Any) -> Non
     assert str(late.value) == str(eager.value)
 
 
+@pytest.mark.usefixtures("often_switched_threads")
 def test_several_threads_may_look_at_one_result() -> None:
     with rg.Session(workers=2):
         x = known(1, 2)

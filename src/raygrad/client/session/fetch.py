@@ -144,8 +144,9 @@ class Fetcher:
         """
         if self._log.closed:
             raise self._log.closed_error("this value was dropped when its session was closed")
-        if record.run < 0 and not record.failed:
-            self._submitter.submit()
+        with self._log.lock:  # another thread may be submitting it: the driver knows the run when that has ended
+            if record.run < 0 and not record.failed:
+                self._submitter.submit()
         if record.failed or record.run in self._failures.runs:
             self._waiter.raise_errors()
             raise self._failures.dropped(record)
