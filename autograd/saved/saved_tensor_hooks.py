@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import says
 
 from ..core.modes import state
 from ..core.recorder import Data
@@ -67,7 +68,7 @@ class PackedSavedTensor:
         try:
             value = hooks.pack(shown)
         except (AutogradError, ValueError) as error:
-            if "read-only" not in str(error) or writable(data):
+            if not says(error, "read-only") or writable(data):
                 raise
             raise AutogradError(_MODIFYING) from error
         finally:
