@@ -18,6 +18,7 @@ from ..core.modes import state
 from ..core.recorder import Data
 from ..devices.serving import writable
 from ..nodes.accumulator import AccumulateGrad
+from ..nodes.closed_session import settle
 from ..nodes.node import Edge
 from ..registry.vjp_rules import Meta
 from ..storage.version_counter import stale_message, was_changed
@@ -126,7 +127,7 @@ class PackedSavedTensor:
                 f"the unpack hook of a saved tensor returned a {value.dtype} tensor of shape {list(value.shape)}, but "
                 f"a {self._meta[1]} tensor of shape {list(self._meta[0])} was saved"
             )
-        made = tensor_at_edge(value._data, edge)
+        made = tensor_at_edge(settle(value)._data, edge)
         made.share_counter(value)
         made._tangents = self.tangents
         return made

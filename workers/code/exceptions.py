@@ -137,7 +137,7 @@ def _attempts(error: BaseException, links: _Links) -> Iterator[_Parts]:
     args = tuple([put(one) for one in own_args])
     signature = tuple([put(one) for one in _signature(error, own_args)])
     state = {name: put(one) for name, one in object.__getattribute__(error, "__dict__").items()}
-    fields = [(position, name, put(one)) for position, name, one in _fields(error)]
+    fields = [(position, name, put(one)) for position, name, one in _fields_of(error)]
     parts = _Parts(type(error), signature, args, fields, state)
     yield parts
     parts = parts._replace(
@@ -150,7 +150,7 @@ def _attempts(error: BaseException, links: _Links) -> Iterator[_Parts]:
     yield parts._replace(signature=args, args=args)
 
 
-def _fields(error: BaseException) -> Iterator[tuple[int, str, Any]]:
+def _fields_of(error: BaseException) -> Iterator[tuple[int, str, Any]]:
     """Yield what an exception has beside `args` and its `__dict__`: its cause and context, the names of an
     AttributeError or ImportError, slots."""
     for kind in (GetSetDescriptorType, MemberDescriptorType):  # setting a cause changes `__suppress_context__`
