@@ -28,6 +28,7 @@ from ..devices import Device
 from ..dispatch.device_dispatch import zeros_on
 from ..graph import GradientEdge
 from ..nodes.captured_leaves import DetachedHistory
+from ..nodes.closed_session import settle
 from ..nodes.node import Edge, Node
 from ..registry.vjp_rules import Meta
 from ..storage.view import owns_grad
@@ -266,7 +267,7 @@ def _recorder_of(roots: Sequence[TensorOrEdge]) -> Recorder | None:
             owner = root.node._recorder_of()
             if owner is not None and not owner.closed:
                 return owner
-        elif type(root._data) is Pending:
+        elif type(root._data) is Pending and type(settle(root)._data) is Pending:
             return root._data.record.recorder
     return state.here.recorder
 
@@ -343,6 +344,7 @@ def _seeds(roots: Sequence[TensorOrEdge], grads: Sequence[Any], task: BackwardPa
         else:
             if not isinstance(grad, Tensor):
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+            settle(grad)
             if grad.shape != shape:
                 raise AutogradError(
                     f"Mismatch in shape: grad_output[{index}] has a shape of {list(grad.shape)} and output[{index}] "

@@ -11,6 +11,7 @@ from typing import Any, cast
 from raygrad.errors import AutogradError
 
 from ..core.recorder import Data
+from ..nodes.closed_session import settle
 from ..tensor.tensor import Tensor
 
 
@@ -57,7 +58,7 @@ def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
         raise AutogradError(
             f"hook '{_name_of(hook)}' has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
         )
-    return new
+    return settle(new)
 
 
 def _name_of(hook: Any) -> str:

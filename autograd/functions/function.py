@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from raygrad.errors import AutogradError
-from raygrad.tracebacks import leave, users_site
+from raygrad.tracebacks import leave, says, users_site
 
 from ..core.array_layout import is_dense_or_expanded
 from ..core.batched_data import innermost_vmap_level, without_closed_levels
@@ -362,7 +362,7 @@ def _forward(
             raw = traits.forward(*args, **named) if named else traits.forward(*args)
             traits.setup(node, args, raw)
     except ValueError as error:
-        if not protects or READ_ONLY not in str(error):
+        if not protects or not says(error, READ_ONLY):
             raise
         raise AutogradError(UNSAID_WRITE.format(name=cls.__name__)) from error
     finally:

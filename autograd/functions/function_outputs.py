@@ -15,9 +15,11 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError
 
 from ..core.modes import state
+from ..core.recorder import Pending
 from ..devices.defined_sums import write_into
 from ..devices.serving import CPU, is_device_array
 from ..mutation.inplace import rebase_on_function
+from ..nodes.closed_session import settle
 from ..saved.saved_slots import OUTPUT
 from ..storage.view import (
     FUNCTION,
@@ -145,6 +147,8 @@ def check_returned(node: FunctionNode, args: Args, outputs: Args, separate: bool
     for number, output in enumerate(outputs):
         if type(output) is not Tensor and (found := _array_in(output, outputs)) is not None:
             raise _array_returned(node, found, number if len(outputs) > 1 else -1, output)
+        if type(output) is Tensor and type(output._data) is Pending:
+            settle(output)
     dirty = node.dirty_tensors or ()
     if separate:
         for tensor in (*(node.to_save or ()), *(node.saved_for_forward or ())):

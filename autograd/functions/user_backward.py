@@ -17,6 +17,7 @@ from ..core.array_layout import as_dense, is_dense_or_expanded
 from ..core.modes import state
 from ..devices.serving import CPU, as_kernel_result, device_guard, is_device_array
 from ..dispatch.device_dispatch import zeros_on
+from ..nodes.closed_session import settle
 from ..registry.vjp_rules import Meta, sum_to
 from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
@@ -164,7 +165,7 @@ def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor
         if edge is None or edge[0] is None:
             out.append(None)
             continue
-        data = grad._data
+        data = settle(grad)._data
         if node._input_places is not None or is_device_array(data):
             expected_device = CPU if node._input_places is None else node._input_places[i]
             if expected_device is not None and grad.device != expected_device:

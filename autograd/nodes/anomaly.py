@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import add_note
 
 from ..core.modes import state
 from ..core.recorder import Pending
@@ -139,7 +140,7 @@ def describe_origin(node: Node) -> str:
 
 def warn_of_origin(story: str, error: BaseException) -> None:
     """Tell where a node that raised was made: in a warning, and in a note on the exception."""
-    error.add_note(story)
+    add_note(error, story)
     warnings.warn(story, stacklevel=2)
 
 

@@ -1,7 +1,7 @@
 """Tensors of a closed session: their values stay readable, their graph is gone.
 
-Dispatch and Functions convert such a tensor when they first read it: it gets its value, and a node that refuses to be
-differentiated.
+Whatever reads the array of a tensor that a user gave or returned converts such a tensor first: it gets its value, and
+a node that refuses to be differentiated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.errors import SessionError
 
-from ..core.recorder import Data, Recorder
+from ..core.recorder import Data, Pending, Recorder
 from ..tensor.tensor import Tensor
 from .node import Node
 
@@ -35,6 +35,14 @@ class ClosedSessionNode(Node):
             f"the session that recorded {self._of} is closed, and its graph cannot be differentiated any more: run "
             "backward inside the session, or detach() what was made there"
         )
+
+
+def settle(tensor: Tensor) -> Tensor:
+    """Return a tensor, with its value if it is one of a closed session."""
+    data: Any = tensor._data
+    if type(data) is Pending and data.record.recorder.closed:
+        fetch_from_closed_session(tensor)
+    return tensor
 
 
 def fetch_from_closed_session(tensor: Tensor) -> None:

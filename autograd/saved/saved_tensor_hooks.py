@@ -12,11 +12,13 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import says
 
 from ..core.modes import state
 from ..core.recorder import Data
 from ..devices.serving import writable
 from ..nodes.accumulator import AccumulateGrad
+from ..nodes.closed_session import settle
 from ..nodes.node import Edge
 from ..registry.vjp_rules import Meta
 from ..storage.version_counter import stale_message, was_changed
@@ -67,7 +69,7 @@ class PackedSavedTensor:
         try:
             value = hooks.pack(shown)
         except (AutogradError, ValueError) as error:
-            if "read-only" not in str(error) or writable(data):
+            if not says(error, "read-only") or writable(data):
                 raise
             raise AutogradError(_MODIFYING) from error
         finally:
@@ -125,7 +127,7 @@ class PackedSavedTensor:
                 f"the unpack hook of a saved tensor returned a {value.dtype} tensor of shape {list(value.shape)}, but "
                 f"a {self._meta[1]} tensor of shape {list(self._meta[0])} was saved"
             )
-        made = tensor_at_edge(value._data, edge)
+        made = tensor_at_edge(settle(value)._data, edge)
         made.share_counter(value)
         made._tangents = self.tangents
         return made

@@ -101,6 +101,21 @@ _OUR_FRAMES: Final = re.compile(
 )
 
 
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an error of any class, also one that refuses attributes, as frozen dataclasses do."""
+    state = object.__getattribute__(error, "__dict__")
+    notes = state.get("__notes__")
+    state["__notes__"] = [*notes, note] if isinstance(notes, list) else [note]
+
+
+def says(error: BaseException, text: str) -> bool:
+    """Tell whether the message of an error holds a text; an error of the user's may have none that can be had."""
+    try:
+        return text in str(error)
+    except BaseException:  # whatever its `__str__` raises must not take its place
+        return False
+
+
 # ---- where a Function was applied ------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -56,13 +58,80 @@ class Stop(BaseException):
     """No Exception."""
 
 
+class UnprintableValue(ValueError):
+    __str__ = Unprintable.__str__
+
+
+class Slotted(Exception):
+    __slots__ = ("code", "never")
+
+    def __init__(self, code: int) -> None:
+        super().__init__("slotted")
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """Takes no notes and no cause by assignment."""
+
+    code: int
+
+
+class Outer(Exception):
+    """Refers to others."""
+
+    def __init__(self, inner: BaseException, several: list[BaseException]) -> None:
+        super().__init__("outer")
+        self.inner, self.several = inner, several
+
+
+def raised_in_handling() -> BaseException:
+    """Return an error with a context, whose own cause has a context."""
+    try:
+        try:
+            try:
+                raise KeyError("first")
+            except KeyError:
+                _ = 1 / 0
+        except ZeroDivisionError as error:
+            raise TypeError("second") from error
+    except TypeError:
+        try:
+            raise ValueError("last")
+        except ValueError as error:
+            return error
+    raise AssertionError
+
+
+def raised_from_none() -> BaseException:
+    error = raised_in_handling()
+    error.__suppress_context__ = True
+    return error
+
+
+def raised_by(program: Callable[[], Any]) -> BaseException:
+    try:
+        program()
+    except Exception as error:
+        return error
+    raise AssertionError
+
+
+def about_itself() -> BaseException:
+    error = ValueError("a")
+    error.args = ("a", error)
+    error.__dict__["me"] = error
+    return error
+
+
 def with_note(error: BaseException, note: Any) -> BaseException:
     error.__notes__ = note
     return error
 
 
 def with_cause(error: BaseException, cause: BaseException) -> BaseException:
-    error.__cause__ = cause
+    set_cause: Any = BaseException.__cause__
+    set_cause.__set__(error, cause)
     return error
 
 
@@ -87,6 +156,20 @@ HARD: Final[dict[str, Callable[[], BaseException]]] = {
     "CancelledError": lambda: asyncio.CancelledError("a"),
     "BaseException": lambda: Stop("a", 3),
     "StopIteration": lambda: StopIteration(3),
+    "unprintable value": lambda: UnprintableValue("a"),
+    "slotted": lambda: Slotted(7),
+    "frozen": lambda: Frozen(7),
+    "frozen with a cause": lambda: with_cause(Frozen(7), ValueError("a")),
+    "context": raised_in_handling,
+    "suppressed context": raised_from_none,
+    "a group with causes": lambda: ExceptionGroup(
+        "g", [with_cause(ValueError("a"), KeyError("b")), ExceptionGroup("h", [raised_in_handling()])]
+    ),
+    "others": lambda: Outer(with_cause(Slotted(1), KeyError("b")), [Frozen(2), raised_in_handling()]),
+    "attribute": lambda: raised_by(lambda: "".nothing),  # type: ignore[attr-defined]
+    "name": lambda: raised_by(lambda: nothing),  # type: ignore[name-defined] # noqa: F821
+    "import": lambda: raised_by(lambda: importlib.import_module("nothing_at_all.x")),
+    "itself": about_itself,
     "long": lambda: ValueError("x" * LONG),
 }
 
@@ -138,4 +221,28 @@ def parts(error: BaseException) -> tuple[Any, ...]:
         message = str(error)
     except BaseException as second:
         message = type(second).__name__
-    return type(error), message, [repr(arg) for arg in args.__get__(error)]
+    return type(error), message, [repr(arg) for arg in args.__get__(error)], _linked(error, [])
+
+
+FIELDS: Final = ("code", "name", "path", "msg", "filename", "lineno", "value", "__suppress_context__")
+LINKS: Final = ("__cause__", "__context__", "inner", "me")
+
+
+def _linked(error: BaseException, seen: list[BaseException]) -> Any:
+    """Return the other exceptions that an exception refers to, with their fields, as they print."""
+    if any(one is error for one in seen):
+        return [one is error for one in seen]
+    seen.append(error)
+    found: list[Any] = [type(error), *[repr(object_field(error, name)) for name in FIELDS]]
+    others = [object_field(error, name) for name in LINKS]
+    for several in ("several", "exceptions"):
+        others += object_field(error, several) or []
+    return [*found, *[_linked(other, seen) if isinstance(other, BaseException) else None for other in others]]
+
+
+def object_field(error: BaseException, name: str) -> Any:
+    """Return an attribute, whatever the class makes of it."""
+    try:
+        return object.__getattribute__(error, name)
+    except AttributeError:
+        return None

@@ -88,3 +88,30 @@ def test_h20_emits_come_once_before_what_depends_on_them_whoever_is_faster(order
         assert run.wait().emits == [("told", (number, text)) for number in range(3) for text in texts]
         executor.poll = poll
     assert len(heard) == 6
+
+
+def test_an_error_of_a_handler_is_raised_at_the_next_sync_point_and_no_emit_is_lost(session: Any) -> None:
+    class Emits(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            for number in range(4):
+                rg.emit("number", number)
+            return x * 2.0
+
+    seen: list[int] = []
+
+    def handler(number: int) -> None:
+        if number % 2:
+            raise KeyError(number) if number == 1 else SystemExit(number)
+        seen.append(number)
+
+    with session:
+        session.on("number", handler)
+        session.on("number", lambda number: seen.append(-number))
+        with pytest.raises(KeyError, match="1"):
+            Emits.apply(rg.ones(1)).tolist()
+        assert seen == [0, 0, -1, 2, -2, -3]
+        with pytest.raises(SystemExit):
+            session.run()
+        assert session.last_run.done()
+        assert (rg.ones(1) + 1.0).tolist() == [2.0]

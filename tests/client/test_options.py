@@ -231,6 +231,18 @@ def test_a_session_that_was_started_twice_is_ambient_no_more_once_it_is_closed()
     assert (rg.ones(2) * 3.0).tolist() == [3.0, 3.0]
 
 
+class Unshown:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_what_cannot_be_shown_does_not_hide_what_is_wrong_with_it() -> None:
+    with pytest.raises(TypeError, match=r"timeout=.*\(its repr raised RuntimeError\) \(Unshown\)"):
+        rg.Session(timeout=Unshown())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"workers=.*\(its repr raised ValueError\) \(int\)"):
+        rg.Session(workers=10**5000)
+
+
 def test_what_was_given_is_shown_cut_with_its_type() -> None:
     assert shown("a") == "'a' (str)"
     assert len(shown("a" * 1000)) < 80

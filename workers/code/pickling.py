@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
 from importlib import import_module
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, Final, TypeVar, cast
 
 import cloudpickle
@@ -171,7 +171,17 @@ class _Pickler(cloudpickle.Pickler):
         if isinstance(cls, FunctionMeta):
             for made_by_the_metaclass in MADE_BY_METACLASS:
                 state[0].pop(made_by_the_metaclass, None)
-        args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew
+        made_with = args[-3]
+        if "__slots__" in state[0]:  # set afterwards, it would make no slots
+            made_with = {**made_with, "__slots__": state[0].pop("__slots__")}
+            for name in [name for name, one in state[0].items() if isinstance(one, MemberDescriptorType)]:
+                del state[0][name]  # one of a private name
+        args = (
+            *args[:-3],
+            made_with,
+            None,
+            None,
+        )  # cloudpickle's own name for the class is random: not even equal when made anew
         return make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, fill_class
 
     def _function(self, function: FunctionType, reduced: tuple[Any, ...]) -> Any:

@@ -126,6 +126,9 @@ class Driver:
         self._news = threading.Condition(threading.Lock())
         """Notified when that thread has received reports, or stops waiting."""
         self._closed = False
+        self._torn: type[BaseException] | None = None
+        """What was raised in the middle of a change of this state: a RecursionError near the limit, or what a signal
+        handler raised. Nothing can be relied on then, and waits might never end."""
 
     # ---- requests of the session ------------------------------------------------------------------------------------
 
@@ -140,6 +143,7 @@ class Driver:
         with self._lock:
             if self._closed:
                 raise ExecutionError("this session's workers are gone: it was closed")
+            self._check_whole()
             self._release(dropped)
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
@@ -148,14 +152,26 @@ class Driver:
                 planned = self.planner.plan_beside(
                     planned, submission.graph, residency, submission.key, self._busy, partial(self._pending, externals)
                 )
-            expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
-            self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
-            sources = self._runs[submission.run].sources()
-            self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
-            self._flush_unpins()
+            try:
+                expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
+                self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
+                sources = self._runs[submission.run].sources()
+                self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
+                self._flush_unpins()
+            except BaseException as error:
+                self._torn = error.__class__
+                raise
             if self.planner.due is not None:  # while the workers run
                 self.planner.reconsider(lambda: self._loop_carried(planned, externals))
             return planned
+
+    def _check_whole(self) -> None:
+        """Raise ExecutionError if a change of the state was broken off."""
+        if self._torn is not None:
+            raise ExecutionError(
+                f"{self._torn.__name__} was raised while this session kept account of its work (near the limit of "
+                "recursion, or by a signal handler), so that it cannot go on: open a new one"
+            )
 
     def _busy(self) -> list[float]:
         """Return, per worker, the predicted seconds of segments of the latest runs that have not ended; infinite for
@@ -201,14 +217,19 @@ class Driver:
         if self._waiter.acquire(blocking=False):
             try:
                 if not self._closed:
+                    self._check_whole()
                     due = self._machine.state.review_at
                     arrived = self.executor.poll(timeout if due == NEVER else self._until(due, timeout))
                     with self._lock:
-                        self._take(arrived, awaited=timeout > 0)
-                        if due != NEVER and self._clock() >= self._machine.state.review_at:
-                            self._dispatch(TimePassed(at=self._clock()))
-                        if not submits:
-                            self._flush_unpins()
+                        try:
+                            self._take(arrived, awaited=timeout > 0)
+                            if due != NEVER and self._clock() >= self._machine.state.review_at:
+                                self._dispatch(TimePassed(at=self._clock()))
+                            if not submits:
+                                self._flush_unpins()
+                        except BaseException as error:
+                            self._torn = error.__class__
+                            raise
             finally:
                 self._waiter.release()
                 with self._news:
@@ -315,8 +336,12 @@ class Driver:
     def drop(self, values: Iterable[tuple[int, int]]) -> None:
         """Release the client's references to kept values (run, value). Those of failed runs are dropped already."""
         with self._lock:
-            self._release(values)
-            self._dispatch()
+            try:
+                self._release(values)
+                self._dispatch()
+            except BaseException as error:
+                self._torn = error.__class__
+                raise
 
     def _release(self, values: Iterable[tuple[int, int]]) -> None:
         for number, value in values:

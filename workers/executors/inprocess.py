@@ -135,6 +135,8 @@ class InProcessExecutor(Executor):
         self._polled_in_vain = False
         """Whether a poll without a timeout found nothing since work last arrived or ended."""
         self._closed = False
+        self._torn = False
+        """Whether the account of a call that begins or ends is being changed: between polls, by what broke that off."""
 
     # ---- submission of work -----------------------------------------------------------------------------------------
 
@@ -233,6 +235,11 @@ class InProcessExecutor(Executor):
     def poll(self, timeout: float) -> list[Report]:
         deadline = time.monotonic() + timeout
         with self._lock:
+            if self._torn:
+                raise ExecutionError(
+                    "an exception was raised while this session kept account of a call (near the limit of recursion, "
+                    "or by a signal handler), so that it cannot go on: open a new one"
+                )
             while not self._reports and not self._closed:
                 looks_again, self._polled_in_vain = self._polled_in_vain, True
                 if (timeout > 0 or looks_again) and self._run_light():
@@ -358,10 +365,12 @@ class InProcessExecutor(Executor):
 
     def _run(self, worker: _Worker, work: Work | Fetch) -> None:
         """Run work of a worker. The caller holds the lock, which is released while user code runs."""
+        self._torn = True
         worker.queue.remove(work)
         if isinstance(work, Fetch):
             self._fetched(worker, work)
             self._ended()
+            self._torn = False
             return
         worker.running = True
         interrupt: BaseException | None = None
@@ -370,6 +379,7 @@ class InProcessExecutor(Executor):
             context = self._contexts.pop(SegmentId(work.call.run, work.call.segment), None)
             objects = [self._objects[name] for name in work.arguments]
             self._running.append(thread)
+            self._torn = False
             self._lock.release()
             try:
                 if context is None or thread not in self._own_threads:
@@ -378,6 +388,7 @@ class InProcessExecutor(Executor):
                     record, exports = context.run(self._execute, worker, work, objects)
             finally:
                 self._lock.acquire()
+                self._torn = True
                 self._running.remove(thread)
                 self._blocked.pop(thread, None)
         except BaseException as error:
@@ -389,6 +400,7 @@ class InProcessExecutor(Executor):
         worker.running = False
         self._returned(work, record, exports)
         self._ended()
+        self._torn = False
         if interrupt is not None:
             raise interrupt
 

@@ -51,6 +51,7 @@ from raygrad.proto.ir.signatures import (
     ObservedSignature,
     Origin,
 )
+from raygrad.tracebacks import says
 
 from ..code.argument_guard import guard_arguments
 from ..code.nested_tensors import BOXES, Embedding, nested_tensors_of, opened
@@ -252,7 +253,7 @@ FROZEN: Final = "must not be changed in place, since others read it too"
 
 def refuses_write(error: Exception) -> bool:
     """Tell whether an error says that something was written to which must not be."""
-    return READ_ONLY in str(error) or FROZEN in str(error)
+    return says(error, READ_ONLY) or says(error, FROZEN)
 
 
 def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence[Any]) -> None:

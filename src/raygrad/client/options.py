@@ -56,7 +56,10 @@ _NUMBER: Any = np.integer | np.floating
 
 def shown(value: Any) -> str:
     """Return how errors show what was given: its `repr`, cut, and its type."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except BaseException as error:  # of the user's class, or of a number of too many digits: it must not take its place
+        text = f"(its repr raised {type(error).__name__})"
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import signal
+import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -302,3 +304,35 @@ def test_each_value_that_nobody_holds_any_more_is_dropped_once(session: Any) -> 
             assert len(told) == len(set(told))
             assert len(keys & set(told)) == number + 1
             assert not session._recorder.log.dropped
+
+
+def opened_by_a_generator(session: Any) -> Iterator[None]:
+    with session:
+        yield
+
+
+def test_blocks_and_starts_that_end_in_any_order_leave_nothing_ambient() -> None:
+    for begin in (opened_by_a_generator, lambda session: iter([session.start()])):
+        first, second, third = rg.Session(), rg.Session(), rg.Session()
+        blocks = [begin(one) for one in (first, second, third)]
+        for block in blocks:
+            next(block)
+        made = rg.tensor([1.0]) + 1.0
+        assert third.explain().plan is not None
+        for session, block in zip((second, first, third), (blocks[1], blocks[0], blocks[2]), strict=True):
+            next(block, None)
+            session.close()
+        assert made.tolist() == [2.0]
+        assert (rg.tensor([1.0]) + 1.0).tolist() == [2.0]
+        assert second.last_run is first.last_run is None
+
+
+def test_a_session_that_another_thread_has_closed_is_left_by_closing_it_here_too() -> None:
+    session = rg.Session().start()
+    thread = threading.Thread(target=session.close)
+    thread.start()
+    thread.join()
+    with pytest.raises(SessionError, match=r"close\(\) it here, too"):
+        rg.tensor([1.0]) + 1.0
+    session.close()
+    assert (rg.tensor([1.0]) + 1.0).tolist() == [2.0]

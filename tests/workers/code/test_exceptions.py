@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raygrad.errors import RemoteError, WorkerLost
-from raygrad.workers.code.exceptions import pack_exception, unpack_exception
+from raygrad.workers.code.exceptions import LINKS_KEPT, pack_exception, unpack_exception
 from raygrad.workers.code.pickling import pickle_value
 from raygrad.workers.code.unpickling import opening_as_worker, unpickle_value
 
@@ -73,6 +73,28 @@ def test_causes_come_along():
     except ValueError as error:
         back = there_and_back(error)
     assert isinstance(back.__cause__, KeyError)
+
+
+def test_a_chain_without_end_is_cut():
+    error = ValueError("0")
+    last: BaseException = error
+    for index in range(1, 1000):
+        last.__context__ = last = KeyError(str(index))
+    back: BaseException | None = there_and_back(error)
+    count = 0
+    while back is not None:
+        back, count = back.__context__, count + 1
+    assert count == LINKS_KEPT
+
+
+def test_what_is_referred_to_and_cannot_be_rebuilt_is_named_in_its_place():
+    error = ExceptionGroup("g", [of_a_class_that_stays_here("gone"), KeyError("k")])
+    error.__cause__ = error.exceptions[0]
+    back = there_and_back(error)
+    assert isinstance(back, ExceptionGroup)
+    assert [type(one) for one in back.exceptions] == [RemoteError, KeyError]
+    assert back.__cause__ is back.exceptions[0]
+    assert str(back.__cause__).endswith("Stays: gone")
 
 
 def test_an_attribute_that_cannot_travel_is_left_behind():

@@ -67,6 +67,26 @@ def test_instances_of_user_classes_come_back_as_such():
     assert unpickle_value(pickle_value(Colour.BLUE)) is Colour.BLUE
 
 
+class Slotted:
+    __slots__ = ("__own", "given", "never")
+
+    def __init__(self, own: int) -> None:
+        self.__own = self.given = own
+
+    def own(self) -> int:
+        return self.__own
+
+
+def test_a_class_with_slots_has_them_as_a_copy_too():
+    made = as_worker(Slotted)(3)
+    back = as_worker(Slotted(3))
+    assert type(back) is type(made) is not Slotted
+    for one in (made, back):
+        assert (one.own(), one.given, hasattr(one, "never"), hasattr(one, "__dict__")) == (3, 3, False, False)
+        with pytest.raises(AttributeError, match="mistyped"):
+            one.mistyped = 1
+
+
 def test_opened_as_a_worker_classes_are_copies_and_one_copy_each():
     one, two = as_worker(Point(1.0)), as_worker(Point(1.0, Colour.BLUE))
     assert type(one) is not Point

@@ -98,7 +98,7 @@ def test_one_whose_type_is_missing_here_is_a_user_warning_that_names_it(collecto
     warnings.warn("text", stacklevel=1)
     (told,) = collector.end()
     warning = unpack_warning(
-        told._replace(category="OtherWarning", warning=pickle.dumps(("OtherWarning", "text", [b"no"])))
+        told._replace(category="OtherWarning", warning=pickle.dumps(([("OtherWarning", "text")], [b"no"])))
     )
     assert (type(warning), str(warning)) == (UserWarning, "OtherWarning: text")
 

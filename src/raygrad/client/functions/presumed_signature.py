@@ -14,6 +14,7 @@ from raygrad.autograd.tensor.presumed_tensor import PresumedTensor
 from raygrad.errors import GraphError
 from raygrad.proto.ir.signatures import DIRTY
 from raygrad.proto.ir.specs import STAYS
+from raygrad.tracebacks import add_note
 from raygrad.workers.code.shipping import message_of
 from raygrad.workers.interpreter.functions import UNSAID
 
@@ -86,9 +87,10 @@ class PresumedSignature(UnconfirmedSignature):
     def explained(self, error: BaseException) -> BaseException:
         if self.wrong is None and UNSAID in message_of(error):
             self._table.distrust(self._run, self._values)
-            error.add_note(
+            add_note(
+                error,
                 f"raygrad: {self._applied.__name__} was expected to change what it changes with "
-                f"{self._texts(self._run.values)}; it is run first with {self._texts(self._values)} from now on"
+                f"{self._texts(self._run.values)}; it is run first with {self._texts(self._values)} from now on",
             )
         return super().explained(error)
 

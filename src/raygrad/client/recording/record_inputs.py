@@ -17,6 +17,7 @@ from raygrad.autograd.core.recorder import Data, Pending
 from raygrad.autograd.devices.serving import device_of, is_device_array, to_host
 from raygrad.autograd.dispatch.device_dispatch import copied
 from raygrad.autograd.mutation.inplace import refresh_views
+from raygrad.autograd.nodes.closed_session import settle
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.storage.storage import has_views, owner_of
 from raygrad.autograd.storage.view import LostData
@@ -49,9 +50,11 @@ class InputRecorder:
         if type(data) is LostData:
             data.refuse()
         recorder = log.recorder
-        if type(data) is Pending:
-            if data.record.recorder is not recorder:
+        if type(data) is Pending and data.record.recorder is not recorder:
+            data = settle(tensor)._data
+            if type(data) is Pending:
                 refuse_mixing(data)
+        if type(data) is Pending:
             return self._followed(tensor, data) if tensor._shares_memory else data
         if type(data) is Batched:
             raise single_value_error("a session")

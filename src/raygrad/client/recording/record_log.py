@@ -112,7 +112,9 @@ class RecordLog:
             SessionError: the session is closed.
         """
         if self.closed:
-            raise self.closed_error("this session is closed; open a new one, or use eager tensors")
+            raise self.closed_error(
+                "this session is closed; open a new one, or leave its block (after start(): close() it here, too)"
+            )
         record.pin = self.pin
         self.records.append(record)
 

@@ -244,7 +244,7 @@ class Session:
         thread = threading.get_ident()
         before = self._entered.get(thread)
         if before:
-            state.recorder = before.pop()
+            self._leave(before)
             if not before:
                 del self._entered[thread]
             if before or thread != self._owner:
@@ -270,11 +270,11 @@ class Session:
         """
         discard = flag("session.close(discard=...)", discard)
         self._check_process()
+        before = self._entered.get(threading.get_ident())
+        while state.recorder is self._recorder and before:  # started more than once, or closed by another thread
+            self._leave(before)
         if self._log.closed:
             return
-        before = self._entered.get(threading.get_ident())
-        while state.recorder is self._recorder and before:  # started more than once
-            state.recorder = before.pop()
         if self._open is not None:
             OPEN_SESSIONS.discard(self._open)
         try:
@@ -286,6 +286,17 @@ class Session:
             self._collector.end()
             self._runs.history.clear()
             self._warnings.close()
+
+    def _leave(self, before: list[Any]) -> None:
+        """Make ambient what was so before this thread entered last, unless another session is meanwhile: blocks may end
+        in any order, those of generators for instance."""
+        outer = before.pop()
+        if state.recorder is self._recorder:
+            thread = threading.get_ident()
+            while isinstance(outer, SessionRecorder) and outer.closed:
+                earlier = outer.session._entered.get(thread)
+                outer = earlier.pop() if earlier else None
+            state.recorder = outer
 
     def _finish(self) -> None:
         """Run what is left and fetch what is still held."""

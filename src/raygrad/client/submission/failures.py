@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from raygrad.autograd.nodes.anomaly import warn_of_origin
 from raygrad.errors import DroppedError, ExecutionError, WorkerLost
 from raygrad.proto.ir.program import INTERRUPTED, Failure, Record
-from raygrad.tracebacks import users_text
+from raygrad.tracebacks import add_note, users_text
 from raygrad.workers.code.shipping import message_of, unpack_exception
 
 from .node_names import added_name, node_name, segment_name
@@ -151,18 +151,20 @@ class Failures:
                 if failure.index in submitted.stories:
                     warn_of_origin(submitted.stories[failure.index], error)
         if failure.index < 0:
-            error.add_note(f"raygrad: raised on {record.worker} around the run of {where or f'run {run}'}")
+            add_note(error, f"raygrad: raised on {record.worker} around the run of {where or f'run {run}'}")
         elif known is not None and failure.index in known.added:
-            error.add_note(
+            add_note(
+                error,
                 f"raygrad: raised by {where}, on {record.worker}, inputs {', '.join(failure.shapes)}; the plan of run "
-                f"{run} added it to keep within a memory limit"
+                f"{run} added it to keep within a memory limit",
             )
         else:
-            error.add_note(
+            add_note(
+                error,
                 f"raygrad: raised by node {failure.index} '{failure.node}' of run {run} on {record.worker}, "
-                f"inputs {', '.join(failure.shapes) or 'none'}, recorded at {site or 'an unknown line'}"
+                f"inputs {', '.join(failure.shapes) or 'none'}, recorded at {site or 'an unknown line'}",
             )
-        error.add_note(_TRACE + users_text(failure.traceback, error).rstrip())
+        add_note(error, _TRACE + users_text(failure.traceback, error).rstrip())
         return error
 
 
@@ -172,7 +174,7 @@ _TRACE: Final = "traceback on the worker:\n"
 
 def _note_before_trace(error: BaseException, note: str) -> None:
     """Add a note before that with the worker's traceback, so that what is printed ends with the error itself."""
-    error.add_note(note)
-    notes: list[str] = error.__notes__
+    add_note(error, note)
+    notes: list[str] = object.__getattribute__(error, "__dict__")["__notes__"]
     if len(notes) > 1 and notes[-2].startswith(_TRACE):
         notes[-2:] = notes[:-3:-1]

@@ -17,6 +17,7 @@ from typing import Any
 
 from raygrad.proto.ir.nodes import Settings
 from raygrad.proto.ir.program import CapturedWarning, Record
+from raygrad.tracebacks import add_note
 from raygrad.workers.code.warning_capture import unpack_warning
 from raygrad.workers.code.warning_filters import Filters, filtered_by, numbered_filters
 
@@ -63,7 +64,7 @@ class RemoteWarnings:
         while self._arrived and not self._deferred:
             record, warned, filters = self._arrived.popleft()
             warning = unpack_warning(warned)
-            warning.add_note(f"raygrad: issued by node {warned.index} of run {record.run} on {record.worker}")
+            add_note(warning, f"raygrad: issued by node {warned.index} of run {record.run} on {record.worker}")
             module = sys.modules.get(warned.module)
             registry = (
                 self._registries.setdefault(warned.filename, {})

@@ -92,8 +92,13 @@ class RunListener:
             opened = unpickle_value(value)
             if run is not None:
                 run._emits.append((node, ordinal, name, opened))
-            for handler in self.handlers.get(name, ()):
-                handler(opened)
+            for handler in tuple(self.handlers.get(name, ())):
+                try:
+                    handler(opened)
+                except KeyboardInterrupt:  # Ctrl-C: it must stop the program now
+                    raise
+                except BaseException as error:  # raised at the next sync point, whatever it is: other emits follow
+                    self._failures.unraised.append(error)
         if finished:
             self.finished(record.run)
 

@@ -1,0 +1,97 @@
+"""A session whose account of its work was broken off by an exception: it says so, and no wait is without end."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+from raygrad.errors import ExecutionError, SessionError
+
+
+class Doubles(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2.0
+
+
+class Alarm(Exception):
+    """What a handler of signals raises, wherever the program is."""
+
+
+def in_the_machine(session: Any) -> tuple[Any, str]:
+    return session._driver._machine, "handle"
+
+
+def in_the_driver(session: Any) -> tuple[Any, str]:
+    return session._driver, "_take"
+
+
+def before_a_call(session: Any) -> tuple[Any, str]:
+    return type(session._driver.executor._workers[0].queue), "remove"
+
+
+def after_a_call(session: Any) -> tuple[Any, str]:
+    return session._driver.executor, "_returned"
+
+
+PLACES = [in_the_machine, in_the_driver, before_a_call, after_a_call]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_raised_inside_the_account_ends_the_session_and_not_the_program(
+    session: Any, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session:
+        made = Doubles.apply(rg.ones(1))
+        assert made.tolist() == [2.0]
+        later = Doubles.apply(made)
+
+        def raises(*args: Any, **named: Any) -> Any:
+            monkeypatch.undo()
+            raise Alarm
+
+        monkeypatch.setattr(*place(session), raises)
+        with pytest.raises(Alarm):
+            later.tolist()
+        for _ in range(2):
+            with pytest.raises(ExecutionError, match="open a new one"):
+                later.tolist()
+            with pytest.raises(ExecutionError, match="open a new one"):
+                Doubles.apply(made).tolist()
+        assert made.tolist() == [2.0]
+        with pytest.raises(ExecutionError, match="open a new one"):
+            session.close()
+    with pytest.raises(SessionError):
+        later.tolist()
+    with rg.Session():
+        assert Doubles.apply(rg.ones(1)).tolist() == [2.0]
+
+
+def test_no_depth_of_recursion_makes_a_wait_endless() -> None:
+    def deep(levels: int) -> Any:
+        return deep(levels - 1) if levels else Doubles.apply(rg.ones(1)).tolist()
+
+    session = rg.Session(timeout=20.0).start()
+    try:
+        base = len(list(iter_frames()))
+        for levels in range(sys.getrecursionlimit() - base - 120, sys.getrecursionlimit() - base):
+            with contextlib.suppress(RecursionError, ExecutionError):  # which say "open a new one"
+                assert deep(levels) == [2.0]
+    finally:
+        session.close(discard=True)
+    assert deep(1) == [2.0]
+
+
+def iter_frames() -> Any:
+    frame: Any = sys._getframe()
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
