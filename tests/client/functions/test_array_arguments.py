@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
 
 from . import array_programs as programs
 
@@ -10,3 +16,15 @@ from . import array_programs as programs
 def test_h1_arrays_keep_strides_and_byte_order(session: Any) -> None:
     with session:
         assert programs.differences(session) == []
+
+
+@pytest.mark.parametrize("opened", [nullcontext, rg.Session, lambda: rg.Session(strict=True)])
+def test_h1_a_tensor_over_an_expanded_array_is_one_to_forward(opened: Any) -> None:
+    class Strides(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return rg.tensor(x.numpy().strides)
+
+    with opened():
+        assert Strides.apply(rg.from_numpy(np.broadcast_to(np.arange(3.0), (2, 3)))).tolist() == [0, 8]
+        assert Strides.apply(rg.ones(2, dtype=rg.float64).expand(3, 2)).tolist() == [0, 8]
