@@ -28,3 +28,30 @@ def test_h1_a_tensor_over_an_expanded_array_is_one_to_forward(opened: Any) -> No
     with opened():
         assert Strides.apply(rg.from_numpy(np.broadcast_to(np.arange(3.0), (2, 3)))).tolist() == [0, 8]
         assert Strides.apply(rg.ones(2, dtype=rg.float64).expand(3, 2)).tolist() == [0, 8]
+
+
+@pytest.mark.parametrize("opened", [nullcontext, rg.Session, lambda: rg.Session(strict=True)])
+def test_arrays_of_structures_and_objects_are_arguments_and_outputs(opened: Any) -> None:
+    class Sums(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, table: Any, names: Any) -> Any:
+            ctx.table = table
+            return x * table["weight"].sum(), table, names
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any, *_: Any) -> Any:
+            return grad * ctx.table["weight"][0], None, None
+
+    table = np.array([(1, 2.0), (2, 5.0)], [("place", "<i4"), ("weight", ">f8")])
+    names = np.array(["a", None, 3], object)
+    with opened():
+        x = rg.ones(2, dtype=rg.float64, requires_grad=True)
+        y, same, kept = Sums.apply(x, table, names)
+        y.sum().item()
+        y.sum().backward()
+        assert y.tolist() == [7, 7]
+        assert x.grad is not None
+        assert x.grad.tolist() == [2, 2]
+        assert same.dtype == table.dtype
+        assert same.tolist() == table.tolist()
+        assert kept.tolist() == names.tolist()

@@ -50,11 +50,11 @@ class SharedMemory:
         that was done. Objects other than arrays and tensors are not searched."""
         memories = [array for one in self.changed.values() if (array := one.memory()) is not None]
         for value in values:
-            array = value._data if isinstance(value, Tensor) else value
+            array: Any = value._data if isinstance(value, Tensor) else value
             if type(array) in _NO_ARRAYS:
                 continue
-            known = isinstance(array, np.ndarray) and not array.dtype.hasobject
-            if not known or any([np.may_share_memory(cast("Any", array), memory) for memory in memories]):
+            known = isinstance(array, np.ndarray) and not cast("Array", array).dtype.hasobject
+            if not known or any([np.may_share_memory(array, memory) for memory in memories]):
                 self.settle()
                 return not self.changed
         return False
