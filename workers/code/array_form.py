@@ -19,6 +19,10 @@ NUMERIC: Final = "biufc"
 """Kinds of dtypes of arrays that are inputs of a graph."""
 
 
+ARRAYS: Final = (np.ndarray, np.memmap)
+"""Types of arrays that are nothing but their elements."""
+
+
 class ArrayForm(NamedTuple):
     """How an array lies."""
 

@@ -55,3 +55,40 @@ def test_arrays_of_structures_and_objects_are_arguments_and_outputs(opened: Any)
         assert same.dtype == table.dtype
         assert same.tolist() == table.tolist()
         assert kept.tolist() == names.tolist()
+
+
+@pytest.mark.parametrize("opened", [nullcontext, rg.Session, lambda: rg.Session(strict=True)])
+def test_arrays_of_derived_classes_keep_what_these_add(opened: Any) -> None:
+    class Sums(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, array: Any) -> Any:
+            ctx.array = array
+            return x * float(array.sum())
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.array.sum(), None
+
+    masked: Any = np.ma.array(np.arange(6.0), mask=[False, True, True, True, False, True])
+    with opened():
+        x = rg.ones(1, dtype=rg.float64, requires_grad=True)
+        for array in (masked, masked[::2], masked[::-1], masked.data[::2], masked.astype(">f8")):
+            y = Sums.apply(x, array)
+            x.grad = None
+            y.sum().backward()
+            assert x.grad is not None
+            assert y.item() == x.grad.item() == array.sum()
+
+
+@pytest.mark.parametrize("opened", [nullcontext, rg.Session, lambda: rg.Session(strict=True)])
+def test_h1_mapped_files_keep_strides(opened: Any, tmp_path: Any) -> None:
+    mapped = np.memmap(tmp_path / "data", np.float64, "w+", shape=(4, 6))[:, ::2]
+    mapped[:] = 1.0
+
+    class Strides(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, array: Any) -> Any:
+            return x + rg.tensor([array.strides, mapped.strides, [array.sum(), mapped.sum()]])
+
+    with opened():
+        assert Strides.apply(rg.zeros(3, 2), mapped).tolist() == [[48, 16], [48, 16], [12, 12]]

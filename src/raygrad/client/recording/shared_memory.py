@@ -54,7 +54,7 @@ class SharedMemory:
             if type(array) in _NO_ARRAYS:
                 continue
             known = isinstance(array, np.ndarray) and not cast("Array", array).dtype.hasobject
-            if not known or any([np.may_share_memory(array, memory) for memory in memories]):
+            if not known or any([np.may_share_memory(cast("Array", array), memory) for memory in memories]):
                 self.settle()
                 return not self.changed
         return False
