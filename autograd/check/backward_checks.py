@@ -75,7 +75,9 @@ class GradientCheck:
                     stacklevel=4,
                 )
             steps = tensor._read().strides
-            if any(not step and extent > 1 for step, extent in zip(steps, tensor.shape, strict=True)):
+            if tensor.numel() and any(
+                not step and extent > 1 for step, extent in zip(steps, tensor.shape, strict=True)
+            ):
                 raise AutogradError(
                     f"The {index}th input has a dimension with stride 0. gradcheck moves elements one by one, and "
                     "those along such a dimension are all one; give it input.contiguous()"

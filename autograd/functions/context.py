@@ -90,6 +90,8 @@ class FunctionNode(FunctionMembers, Node):
     _lent: dict[int, Tensor] | None = None
     """On a worker, the client's leaves inside of objects passed to forward, by number: backward may add to their
     `.grad`."""
+    _copied: tuple[str, ...] = ()
+    """On a worker, the attributes of ctx that are copies of arguments, whose changes the caller would not see."""
     _path: Path | None = None
     """The path of the application, by which its code draws random numbers."""
     _references: dict[str, tuple[str, int]] | None = None
@@ -454,8 +456,8 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 CONTEXT_ATTRIBUTES = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
     "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _input_places _places "
-    "_given _lent _path _references _edges _metas _sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks "
-    "_retained _notes _needed _hooked _site".split()
+    "_given _lent _copied _path _references _edges _metas _sequence _suffix _of_part _pre_hooks _post_hooks "
+    "_tensor_hooks _retained _notes _needed _hooked _site".split()
 )
 """Names of the context's own attributes, as opposed to the user's."""
 

@@ -46,6 +46,7 @@ class ContextState(NamedTuple):
         saved: the slots; none if they must not be read.
         refused: why not, or nothing.
         attributes: what the user set on ctx, but for the `references`: those that are inputs or outputs.
+        copied: the attributes that are copies of arguments, on a worker.
         notes: what is in `metadata`.
         materialize: whether undefined gradients become zeros, and those of outputs without derivative.
         barren: the outputs without derivative.
@@ -59,6 +60,7 @@ class ContextState(NamedTuple):
     pre_hooks: HookDict | None
     post_hooks: HookDict | None
     attributes: dict[str, Any]
+    copied: tuple[str, ...]
     notes: dict[Any, Any] | None
     references: dict[str, tuple[str, int]]
     needs_input_grad: tuple[bool, ...]
@@ -83,6 +85,7 @@ def state_of(node: FunctionNode) -> ContextState:
         attributes={
             name: one for name, one in vars(node).items() if name not in CONTEXT_ATTRIBUTES and name not in references
         },
+        copied=node._copied,
         notes=node._notes or None,
         references=dict(references),
         needs_input_grad=node.needs_input_grad,
@@ -106,6 +109,8 @@ def of_state(cls: type[Function], state: ContextState) -> FunctionNode:
         node._notes = state.notes
     for name, value in state.attributes.items():
         setattr(node, name, value)
+    if state.copied:
+        node._copied = state.copied
     node._references = state.references
     node.needs_input_grad = state.needs_input_grad
     node.materialize_grads, node._materialize_non_diff_grads = state.materialize
@@ -219,6 +224,17 @@ def bind_arguments(node: FunctionNode, tensors: Mapping[int, Tensor]) -> None:
 def bind_lent_leaves(node: FunctionNode, leaves: dict[int, Tensor]) -> None:
     """Have backward meet these leaves of the client's, by number, as they are."""
     node._lent = leaves
+
+
+def copied_arguments(node: FunctionNode) -> dict[str, Any]:
+    """Return the attributes of ctx that are copies of arguments which forward was given."""
+    own = vars(node)
+    return {name: own[name] for name in node._copied if name in own}
+
+
+def note_copied_arguments(node: FunctionNode, names: tuple[str, ...]) -> None:
+    """Note which attributes of ctx are copies of arguments."""
+    node._copied = names
 
 
 def place_on(node: FunctionNode, inputs: Sequence[Device | None], outputs: Sequence[Device]) -> None:

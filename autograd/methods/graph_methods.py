@@ -181,6 +181,8 @@ class GraphMethods:
     def _next_value(self: Any, data: Data, recorder: Recorder) -> None:
         """Set a stored gradient's next value in a session, also for tensors that share its memory."""
         if self._view is None and not has_views(self):
+            if self._shares_memory:
+                recorder.note_change(self)
             recorder.write(self, "_data", data)
         else:
             set_next_value(self, data, recorder)

@@ -75,7 +75,7 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
     if flows:
         check_rebase(tensor)
     recorder = _recorder_of(tensor, result)
-    if recorder is None:
+    if recorder is None or tensor._shares_memory:
         _check_writeable(tensor)
     if flows:
         _keep_old_value(result.grad_fn, tensor, _copy if recorder is None else _itself)
@@ -166,6 +166,8 @@ def rebase_on_function(
         AutogradError: it is a leaf that requires grad, or a view of one (OU-18); a view, and there are other outputs
             (OU-22); a view whose history must not be rewritten.
     """
+    if tensor._shares_memory:
+        _check_writeable(tensor)
     if node is not None:
         if tensor._base is not None and outputs > 1:
             raise AutogradError(
@@ -267,7 +269,9 @@ def _check_writeable(tensor: Tensor) -> None:
             "on a copy (grad.clone()), or return a new tensor"
         )
     data = tensor._data
-    if type(data) is not Batched and not writable(data) and 0 not in tensor.shape:
+    if type(data) is Pending:  # in a session values change, and memory that the program shares follows
+        data = owner_of(tensor)._data
+    if type(data) not in (Batched, Pending) and not writable(data) and 0 not in tensor.shape:
         raise AutogradError(
             "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
             "or a value of a session): clone it before changing it in place"

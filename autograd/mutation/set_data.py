@@ -45,6 +45,8 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
     if recorder is not None:
         leave_storage(tensor)
         recorder.write(tensor, "_data", value._data)
+        if value._shares_memory and type(value._data) is np.ndarray:
+            tensor._data, tensor._snapshot = value._data, None  # the program's memory, which it shares from now on
         record_alias(tensor, value)
     else:
         data = value._data

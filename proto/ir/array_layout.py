@@ -68,12 +68,14 @@ def dense(array: Array) -> Array:
 
     Expanded axes of the copy stay expanded; such a copy is read-only.
     """
-    if layout_of(array) is not None:
-        return array
+    return array if layout_of(array) is not None else copy_as_laid(array)
+
+
+def copy_as_laid(array: Array) -> Array:
+    """Return a copy that is dense in the array's own axis order, in memory of its own; expanded axes stay expanded,
+    and such a copy is read-only."""
     inner = _unexpanded(array)
-    if inner is array:
-        return array.copy(order="K")
-    return np.broadcast_to(inner.copy(order="K"), array.shape)
+    return array.copy(order="K") if inner is array else np.broadcast_to(inner.copy(order="K"), array.shape)
 
 
 def _unexpanded(array: Array) -> Array:

@@ -6,10 +6,13 @@ changed container is refused; what an object changes about itself, such as a cac
 
 from __future__ import annotations
 
+import array
+import functools
+import random
 import warnings
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -18,9 +21,19 @@ from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 
-from .guard import Guard, is_fixed
+from .guard import Guard, Part, is_fixed
 from .importable import imports_alike
-from .visitor import PLAIN, attribute_parts, dict_parts, item_parts
+from .pickling import content_of
+from .visitor import (
+    PLAIN,
+    attribute_parts,
+    dict_parts,
+    item_parts,
+    method_parts,
+    partial_parts,
+    slot_names,
+    slot_parts,
+)
 
 _UNCHANGED: Final = (
     *PLAIN,
@@ -30,28 +43,39 @@ _UNCHANGED: Final = (
     type,
     FunctionType,
     BuiltinFunctionType,
-    MethodType,
     ModuleType,
     FixedOutput,
 )
 """What forward cannot change, or what counts changes of its own."""
 
+_GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
+
+_DATA: Final = (SimpleNamespace, UserDict, UserList, ChainMap)
+"""Classes of Python's whose instances are nothing but their attributes."""
+
+_DRAWS: Final = (
+    "in a session it is a copy of the caller's, and will repeat these numbers: draw from rg.generator() there, whose "
+    "numbers rg.manual_seed decides, or pass the numbers"
+)
+
 _REMEDY: Final = (
-    "in a session forward works on a copy, and the caller's own would not change: return what is new as an output, or "
-    "send it with rg.emit(name, value), to a handler given to session.on(name, handler)"
+    "in a session it works on a copy, and the caller's own would not change: return what is new as an output, or send "
+    "it with rg.emit(name, value), to a handler given to session.on(name, handler)"
 )
 
 
 class ArgumentGuard:
     """The containers and objects among the arguments of one call, as they are before forward runs."""
 
-    __slots__ = ("_function", "_guards")
+    __slots__ = ("_guards", "_seen", "_where")
 
-    def __init__(self, function: type[Any], values: Mapping[int | str, Any]) -> None:
-        self._function = function
+    def __init__(self, where: str, values: Mapping[int | str, Any]) -> None:
+        self._where = where
+        """The Function's method, and how it is named what it changes."""
         self._guards: list[tuple[int | str, Any, bool, Guard]] = []
         """(argument, what is guarded, whether it belongs to an object, guard)."""
-        seen: dict[int, Any] = {}
+        self._seen = seen = dict[int, Any]()
+        """What was looked at, by its id."""
         for place, value in values.items():
             waiting: list[tuple[Any, bool]] = [(value, False)]
             while waiting:
@@ -63,34 +87,64 @@ class ArgumentGuard:
 
     def _guarded(self, place: int | str, value: Any, inside: bool) -> list[tuple[Any, bool]]:
         """Guard one object; return what it holds."""
-        guard, parts = Guard(), list[Any]()
+        guard, parts = Guard(), list[Part]()
         if isinstance(value, np.ndarray):
-            array = cast("np.ndarray[Any, Any]", value)
-            if is_fixed(array):
+            items = cast("np.ndarray[Any, Any]", value)
+            if is_fixed(items) and not items.dtype.hasobject:
                 return []
-            guard.array(array)
-        elif isinstance(value, bytearray):
+            guard.array(items)
+            parts = item_parts(items.ravel().tolist()) if items.dtype.hasobject else parts
+        elif isinstance(value, bytearray | array.array):
             guard.buffer(value)
+        elif isinstance(value, _GENERATORS):
+            guard.generator(value)
         elif isinstance(value, dict):
             guard.mapping(cast("dict[Any, Any]", value))
-            parts = dict_parts(cast("dict[Any, Any]", value))
+            parts = dict_parts(cast("dict[Any, Any]", value)) + self._derived(value, guard)
         elif isinstance(value, list | set | deque):
             guard.collection(cast("Sequence[Any]", value))
-            parts = item_parts(cast("Sequence[Any]", value))
+            parts = item_parts(cast("Sequence[Any]", value)) + self._derived(value, guard)
         elif isinstance(value, tuple | frozenset):
             return [(part[3], inside) for part in item_parts(cast("Sequence[Any]", value))]
-        elif imports_alike(type(value).__module__):
-            return []
-        else:
-            inside, parts = True, attribute_parts(value)
-            attributes: dict[str, Any] | None = getattr(value, "__dict__", None)
-            if type(attributes) is dict:
-                guard.mapping(attributes)
+        elif isinstance(value, MethodType):
+            return [(part[3], True) for part in method_parts(value)]
+        elif isinstance(value, functools.partial):
+            return [(part[3], True) for part in partial_parts(cast("functools.partial[Any]", value))]
+        elif isinstance(value, Iterator):
+            inside = True
+            guard.state(content_of, (value,), content_of(value))  # pyright: ignore[reportUnknownArgumentType]
+        elif not imports_alike(type(value).__module__) or isinstance(value, _DATA):
+            inside, parts = True, self._attributes(value, guard)
+        else:  # what a library's object notes about itself is its own affair
+            return [(part[3], True) for part in attribute_parts(value) if isinstance(part[3], np.ndarray)]
         self._guards.append((place, value, inside, guard))  # pyright: ignore[reportUnknownArgumentType]
         return [(part[3], inside) for part in parts]
 
+    def _derived(self, value: Any, guard: Guard) -> list[Part]:
+        """Guard what a container of a user's class has beside its items; return that."""
+        return [] if imports_alike(type(value).__module__) else self._attributes(value, guard)
+
+    @staticmethod
+    def _attributes(value: Any, guard: Guard) -> list[Part]:
+        """Guard the attributes and slots of an object; return them."""
+        attributes: dict[str, Any] | None = getattr(value, "__dict__", None)
+        if type(attributes) is dict:
+            guard.mapping(attributes)
+        slots = slot_parts(value, slot_names(cast("type[Any]", type(value))))
+        guard.references(slots)
+        return attribute_parts(value) + slots
+
+    def names_of(self, attributes: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of the attributes that are one of them or in one, or a tuple with such an object."""
+        known = self._seen
+        held = {
+            name: cast("tuple[Any, ...]", (value, *value) if isinstance(value, tuple) else (value,))
+            for name, value in attributes.items()
+        }
+        return tuple([name for name, values in held.items() if any([id(one) in known for one in values])])
+
     def check(self) -> None:
-        """Check that forward has changed none of them.
+        """Check that forward, or backward, has changed none of them.
 
         Warns (UserWarning): it changed something of an object.
 
@@ -101,10 +155,14 @@ class ArgumentGuard:
             if guard.holds():
                 continue
             kind = type(value).__name__
-            what = f"{self._function.__name__}.forward changed argument {place!r}, "
+            changed = f"{self._where.format(verb='changed')} {place!r}"
+            if isinstance(value, _GENERATORS):
+                drawn = self._where.format(verb=f"draws from a {kind} in")
+                warnings.warn(f"{drawn} {place!r}: {_DRAWS}", UserWarning, stacklevel=2)
+                continue
             if not inside:
-                raise AutogradError(f"{what}or a {kind} in it: {_REMEDY}")
-            warnings.warn(f"{what}an object, or its {kind}: {_REMEDY}", UserWarning, stacklevel=2)
+                raise AutogradError(f"{changed}, or the {kind} in it: {_REMEDY}")
+            warnings.warn(f"{changed}, an object, or its {kind}: {_REMEDY}", UserWarning, stacklevel=2)
             return
 
 
@@ -112,5 +170,14 @@ def guard_arguments(function: type[Any], args: Sequence[Any], named: Mapping[str
     """Return a guard of the arguments that forward might change, None if there are none."""
     given: Iterable[tuple[int | str, Any]] = (*enumerate(args), *named.items())
     held = {place: value for place, value in given if not isinstance(value, _UNCHANGED)}
-    found = ArgumentGuard(function, held) if held else None
-    return found if found is not None and found._guards else None
+    return _guard(f"{function.__name__}.forward {{verb}} argument", held) if held else None
+
+
+def guard_copies(function: type[Any], attributes: Mapping[str, Any]) -> ArgumentGuard | None:
+    """Return the same of attributes of ctx that are copies of arguments, for backward."""
+    return _guard(f"{function.__name__}.backward {{verb}} an argument, kept on ctx as", attributes)
+
+
+def _guard(where: str, values: Mapping[Any, Any]) -> ArgumentGuard | None:
+    found = ArgumentGuard(where, values)
+    return found if found._guards else None

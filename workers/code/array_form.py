@@ -19,6 +19,10 @@ NUMERIC: Final = "biufc"
 """Kinds of dtypes of arrays that are inputs of a graph."""
 
 
+ARRAYS: Final = (np.ndarray, np.memmap)
+"""Types of arrays that are nothing but their elements."""
+
+
 class ArrayForm(NamedTuple):
     """How an array lies."""
 
@@ -32,10 +36,12 @@ class ArrayForm(NamedTuple):
 
 
 def form_of(array: Array) -> ArrayForm | None:
-    """Return the form of an array of numbers, None if it travels as it is."""
-    if array.dtype.isnative and array.flags.aligned and (not array.size or layout_of(array) is not None):
-        return None
+    """Return the form of an array of numbers, None if it travels as it is, and is copied so."""
     strides = array.strides
+    if array.dtype.isnative and array.flags.aligned:
+        layout = layout_of(array) if array.size else ((), ())
+        if layout is not None and not layout[1]:  # NumPy copies an expansion as one that is none
+            return None
     span = _span(array.shape, strides, array.itemsize)
     counted = array.flags.aligned and not any([stride % array.itemsize for stride in strides])
     whole = bool(array.size and counted and span[1] - span[0] <= array.nbytes)

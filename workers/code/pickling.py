@@ -31,7 +31,7 @@ from raygrad.autograd.nodes.captured_leaves import PLAIN, kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .array_form import NUMERIC, base_of, form_of, formed
+from .array_form import ARRAYS, NUMERIC, base_of, form_of, formed
 from .culprit import path_to_unpicklable
 from .fingerprint import digest
 from .guard import ABSENT, is_input, value_of
@@ -213,7 +213,7 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def _is_of_numbers(value: Any) -> bool:
-    return type(value) is np.ndarray and value.dtype.kind in NUMERIC
+    return type(value) in ARRAYS and value.dtype.kind in NUMERIC
 
 
 def _with_imports(function: FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:

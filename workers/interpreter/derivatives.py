@@ -26,6 +26,7 @@ from raygrad.autograd.functions.context_runs import (
     replay_plain,
     unpacked_on,
 )
+from raygrad.autograd.functions.context_state import copied_arguments
 from raygrad.autograd.functions.double_backward import SavedIntermediates, context_on_tape, grads_on_tape
 from raygrad.autograd.functions.function import FunctionNode, run_backward
 from raygrad.autograd.nodes.node import for_all_inputs, for_tensor_inputs
@@ -35,6 +36,7 @@ from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp
 from raygrad.proto.ir.program import FunctionObservation, Step
 
+from ..code.argument_guard import guard_copies
 from ..values.contexts import Context, with_attributes
 from ..values.slots import Execute, Slots
 from .arguments import given
@@ -166,6 +168,7 @@ class _Vjp:
         if node.spared:
             live._of_part = True
         left_slot, once = self._left, self._once
+        guard = guard_copies(cls, copied) if node.depth == 1 and (copied := copied_arguments(live)) else None
         gradients = once.run(live, tensors) if self._plain else None
         if gradients is not None:
             results: Sequence[Any] = gradients
@@ -176,6 +179,8 @@ class _Vjp:
             once.forget()
         else:
             results, conduct = self._on_levels(slots, live, tensors)
+        if guard is not None:
+            guard.check()
         if node.depth == 1:
             if left_slot >= 0 and not conduct & CHANGES:
                 slots[left_slot].unchanged = True

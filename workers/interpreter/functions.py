@@ -21,7 +21,9 @@ from raygrad.autograd.functions.context_state import (
     UNWANTED,
     bind_arguments,
     bind_lent_leaves,
+    note_copied_arguments,
     place_on,
+    user_attributes,
     wanted_edge,
 )
 from raygrad.autograd.functions.function import FunctionNode, run_forward
@@ -166,6 +168,8 @@ class _Forward:
             raise AutogradError(UNSAID_WRITE.format(name=cls.__name__)) from error
         if guard is not None:
             guard.check()
+            if recorded and (copied := guard.names_of(user_attributes(context))):
+                note_copied_arguments(context, copied)
         if leaves:
             leaves.take_back(slots, lent, cls.__name__)
             if tensors and recorded:

@@ -87,7 +87,7 @@ def pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> An
         return ("device", staged(data), owns_grad(value) if isinstance(value, Tensor) else None)
     if isinstance(value, Tensor):
         return ("tensor", value.read(), owns_grad(value))
-    if is_array(value) and value.dtype.kind in NUMERIC and form_of(value) is None:
+    if type(value) is np.ndarray and value.dtype.kind in NUMERIC and form_of(value) is None:
         return ("array", value, value.flags.writeable)
     if type(value) in PLAIN:
         return ("plain", value)

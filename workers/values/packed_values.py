@@ -48,6 +48,10 @@ LIKE: Final = "like"
 """The tag of an entry whose context equals that of an earlier entry."""
 
 
+_PICKLED: Final = "OV"
+"""Kinds of dtypes of arrays that travel as objects: their elements are objects, or structures."""
+
+
 def portable(value: Any, asked: bool = False) -> Any:
     """Return a value as arrays, plain data and blobs for the codec; `restored` is its inverse. With `asked` (requested
     by the client) its arrays on devices go along.
@@ -55,7 +59,9 @@ def portable(value: Any, asked: bool = False) -> Any:
     Raises:
         NotShippable: it cannot be pickled, or holds an array of a device and was not asked for.
     """
-    if value is None or type(value) in (np.ndarray, float, int, bool, str):
+    if value is None or type(value) in (float, int, bool, str):
+        return value
+    if type(value) is np.ndarray and value.dtype.kind not in _PICKLED:
         return value
     if isinstance(value, Context):
         return ("context", value.packed(asked))

@@ -25,6 +25,8 @@ def arrays() -> dict[str, np.ndarray[Any, Any]]:
         "backwards": base[::-1, ::-2],
         "axes exchanged with gaps": base.reshape(40, 5, 6).transpose(2, 0, 1)[:, ::2],
         "repeated": np.broadcast_to(base[:, :1], (40, 30)),
+        "one row repeated": np.broadcast_to(base[0], (40, 30)),
+        "one number repeated": np.broadcast_to(base[0, 0], (4, 3)),
         "windows": windows,
         "big-endian": base.astype(">f8"),
         "big-endian with gaps": base.astype(">f4")[:, ::2],

@@ -448,6 +448,13 @@ def gradcheck_of_inputs_without_dimension(T: Any, log: Log) -> Any:
     )
 
 
+@program("GC-01")
+def gradcheck_of_inputs_without_elements(T: Any, log: Log) -> Any:
+    """gradcheck refusing an input without elements, whose strides do not matter."""
+    x = T.zeros(0, 3, dtype=T.float64, requires_grad=True)
+    return T.autograd.gradcheck(cube(T).apply, (x,)), T.autograd.gradgradcheck(cube(T).apply, (x,))
+
+
 @program("GC-08")
 def batched_tangents_through_a_function(T: Any, log: Log) -> Any:
     """A jvp that is right failing on a batch of tangents, or one that differs between examples passing."""

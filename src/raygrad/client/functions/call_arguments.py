@@ -76,6 +76,8 @@ class CallArguments:
         if recording and here.saving and self.region is None:
             cls = with_hooks(cls)
         self.cls = cls
+        if recorder.log.shared.changed:
+            recorder.log.shared.settle_for((*args, *named.values()))
         self.shipped = shipped = recorder.code.ship(cls)
         self.fn = "@" + shipped.fingerprint
         self.settings = recorder.code.settings.now(here)

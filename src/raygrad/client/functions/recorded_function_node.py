@@ -272,7 +272,7 @@ class RecordedFunction(FunctionNode):
             if made is not None:
                 return made
         owner = self._recorder
-        if owner.code.waits:  # what it reads may have to run first, before anything is recorded
+        if owner.code.waits or owner.log.shared.changed:  # what it reads has to be there before anything is recorded
             owner.code.ship(self._applied)
         if self._context is None and self._repetition is not None and not owner.log.closed:
             with self._rematerialised(grads):

@@ -97,6 +97,9 @@ class UserCode:
         if self._changing and not found.shipment.shares_state and self._changing & found.guard.places():
             self.settle()  # it reads what code changes that is recorded
             return self.ship(obj)
+        shared = self._log.shared
+        if found.captured and shared.changed and shared.settle_for(found.captured):
+            return self.ship(obj)
         if hashable and not known:
             self._shipped[obj] = found
         if self._log.trace is not None:

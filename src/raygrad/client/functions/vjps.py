@@ -159,7 +159,7 @@ class RecordedVjp(Node):
             check_nan = int(state.here.anomaly.check_nan)
             context = context._replace(settings=(*(context.settings or ()), ("anomaly", check_nan)))
         owner = self._base._recorder
-        if owner.code.waits:
+        if owner.code.waits or owner.log.shared.changed:
             owner.code.ship(self._base._applied)
         positions = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         inputs: list[Any] = [self._items[i] for i in positions]

@@ -23,7 +23,7 @@ from raygrad.autograd.storage.storage import has_views, owner_of
 from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
-from raygrad.proto.ir.array_layout import layout_of
+from raygrad.proto.ir.array_layout import copy_as_laid, layout_of
 from raygrad.workers.code.array_form import base_of
 from raygrad.workers.code.guard import is_fixed
 
@@ -58,6 +58,8 @@ class InputRecorder:
             return self._followed(tensor, data) if tensor._shares_memory else data
         if type(data) is Batched:
             raise single_value_error("a session")
+        if tensor._shares_memory and log.shared.changed and is_array(data):
+            log.shared.settle_for((data,))
         counter = tensor._counter or tensor.counter()
         cached = tensor._snapshot
         if cached is not None and cached[0] is recorder and cached[1] == counter[0]:
@@ -70,7 +72,7 @@ class InputRecorder:
         elif tensor._shares_memory and log.trace is None:
             pending = LeafRecord(recorder, self.snapshots.of(data)).output()
         else:
-            pending = self.constant_array(data.copy(order="K"))
+            pending = self.constant_array(copy_as_laid(data))
         tensor._snapshot = (recorder, counter[0], pending)
         if cached is not None and cached[0] is recorder and cached[1] == counter[0] and has_views(tensor):
             before = value_of_leaf(cached[2])
@@ -133,7 +135,7 @@ class InputRecorder:
         if is_array(data):
             if data.flags.writeable and self.log.trace is None:
                 return self.snapshots.of(data)
-            return self.constant_of(data.copy(order="K") if data.flags.writeable else data)
+            return self.constant_of(copy_as_laid(data) if data.flags.writeable else data)
         if type(data) is Batched:
             raise single_value_error("a session")
         if is_device_array(data):

@@ -20,7 +20,7 @@ from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.errors import NotShippable
 from raygrad.proto.ir.nodes import Node, OpCall, OpVjp
 from raygrad.proto.ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
-from raygrad.workers.code.array_form import NUMERIC, FormedArray, base_of, form_of
+from raygrad.workers.code.array_form import ARRAYS, NUMERIC, FormedArray, base_of, form_of
 from raygrad.workers.code.nested_tensors import Embedding, copy_argument, extract_tensors, holds_tensors
 from raygrad.workers.code.shipping import warn_once
 
@@ -87,11 +87,12 @@ def snapshot(value: Any, function: type[Any] | None = None, name: int | str = ""
     if kind in (int, float, bool, str, bytes, complex, type(None)):
         return Constant(value), (kind, value)
     if is_array(value) and value.dtype.kind in NUMERIC:
-        form = form_of(value)
+        form = form_of(value) if kind in ARRAYS else None  # of a derived class, only a copy keeps what it adds
         kept = value.copy(order="K") if form is None else base_of(value)
         kept.flags.writeable = False
         held = kept if form is None else FormedArray(kept, form)
-        return Constant(held, _constant_of(kept.nbytes)), ("array", value.shape, value.dtype.str, form or kept.strides)
+        identity = ("array", kind, value.shape, value.dtype.str, form or kept.strides)
+        return Constant(held, _constant_of(kept.nbytes)), identity
     if function is not None and holds_tensors(value):
         return _embedded(value, function, name)
     try:

@@ -8,18 +8,19 @@ written into the array, and the tensor is again one over it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 
-if TYPE_CHECKING:
-    from raygrad.autograd.tensor.tensor import Tensor
-
 Array = np.ndarray[Any, Any]
+
+_NO_ARRAYS = frozenset((Pending, int, float, bool, complex, str, bytes, type(None)))
+"""Types of arguments, and of the data of tensors, that no program writes to."""
 
 
 class _Changed(NamedTuple):
@@ -36,17 +37,33 @@ class SharedMemory:
     """The arrays of one session that wait for changes."""
 
     def __init__(self) -> None:
-        self._changed: dict[int, _Changed] = {}
+        self.changed: dict[int, _Changed] = {}
         """By the id of the tensor."""
+        self.settle: Callable[[], None] = lambda: None
+        """Waits for what changes them, and has it brought home; set by the session."""
 
     def __bool__(self) -> bool:
-        return bool(self._changed)
+        return bool(self.changed)
+
+    def settle_for(self, values: Iterable[Any]) -> bool:
+        """Bring all changes home if one of these is, or may hold, an array whose memory waits for one; tell whether
+        that was done. Objects other than arrays and tensors are not searched."""
+        memories = [array for one in self.changed.values() if (array := one.memory()) is not None]
+        for value in values:
+            array: Any = value._data if isinstance(value, Tensor) else value
+            if type(array) in _NO_ARRAYS:
+                continue
+            known = isinstance(array, np.ndarray) and not cast("Array", array).dtype.hasobject
+            if not known or any([np.may_share_memory(cast("Array", array), memory) for memory in memories]):
+                self.settle()
+                return not self.changed
+        return False
 
     def note_change(self, tensor: Tensor) -> None:
         """Note that a tensor is about to get another value in the place of memory that the program may see."""
         array = tensor._data
-        if type(array) is np.ndarray and array.flags.writeable and id(tensor) not in self._changed:
-            self._changed[id(tensor)] = _Changed(tensor, _reference(array), _checksum(array))
+        if type(array) is np.ndarray and array.flags.writeable and id(tensor) not in self.changed:
+            self.changed[id(tensor)] = _Changed(tensor, _reference(array), _checksum(array))
 
     def bring_home(self, read: Callable[[Pending], Array | None]) -> None:
         """Write the values of changed tensors into their arrays, once: later changes are noted anew.
@@ -57,8 +74,8 @@ class SharedMemory:
         Raises:
             SessionError: an array was written to meanwhile, too.
         """
-        while self._changed:
-            _, (tensor, memory, checksum) = self._changed.popitem()
+        while self.changed:
+            _, (tensor, memory, checksum) = self.changed.popitem()
             data = tensor._data
             if type(data) is not Pending or memory() is None:
                 continue

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
+from raygrad.proto.ir.array_layout import copy_as_laid
 from raygrad.workers.code.guard import is_fixed
 
 from .records import Constant, NodeRecord
@@ -37,7 +38,7 @@ class SnapshotCache:
         a new one."""
         fixed = is_fixed(array)
         if array.nbytes < MIN_SHARED_BYTES or not array.flags.c_contiguous:
-            return self._make(array if fixed else array.copy(order="K"))
+            return self._make(array if fixed else copy_as_laid(array))
         key = (array.__array_interface__["data"][0], array.shape, array.dtype.str)
         held = self._snapshots.get(key)
         earlier = None if held is None else held()

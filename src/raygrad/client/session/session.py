@@ -205,6 +205,7 @@ class Session:
             link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync
         )
         self._fetcher = Fetcher(log, self._submitter, waiter, failures, driver)
+        log.shared.settle = self._fetcher.bring_home
         self._execution = SessionExecution(
             self._submitter,
             self._fetcher,
