@@ -8,7 +8,8 @@ application or pass. `dispatch.random_numbers` draws; the client's own draws com
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -198,6 +199,17 @@ def current_stream(here: Modes) -> RandomStream:
         here.stream = made = RandomStream(origin_for((path,)))
         return made
     return current.opened()
+
+
+@contextmanager
+def aside(here: Modes) -> Generator[None]:
+    """Run code of the user's that eager programs do not run, such as `infer`, in a block: what it draws and applies is
+    not counted."""
+    outer, here.stream = here.stream, UnopenedStream(_SAME[0])
+    try:
+        yield
+    finally:
+        here.stream = outer
 
 
 def path_of_application(here: Modes) -> Path:

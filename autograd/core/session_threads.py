@@ -41,14 +41,27 @@ def warn_of_thread(session: OpenSession, thread: str) -> None:
     if session.told or SEGMENTS or session not in OPEN_SESSIONS:
         return
     session.told = True
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("raygrad."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(
+    _warn(
         f"the thread {thread!r} computes at once, outside of the session that is open in the thread "
         f"{session.thread!r}: a session belongs to the threads that enter it, and what they start does not inherit it. "
         "To have this thread record as well, enter the same session in it (`with session:`), which does not close it "
-        "at the end; the values are the same either way",
-        UserWarning,
-        stacklevel=level,
+        "at the end; the values are the same either way"
     )
+
+
+def warn_of_draw() -> None:
+    """Warn that a thread which is in no session, and runs no segment, draws random numbers while one runs here: user
+    code has started it, nearly always, and streams of user code do not reach it."""
+    _warn(
+        "a thread draws random numbers while code of a session runs: in threads that a forward, a backward or a hook "
+        "starts, these come from a generator of the process, and so depend on where and when that code runs. Draw "
+        "before the thread is started, or hand it a generator that rg.generator() made there"
+    )
+
+
+def _warn(text: str) -> None:
+    """Issue a warning for the line of the user's that is running."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("raygrad."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, UserWarning, stacklevel=level)

@@ -32,6 +32,7 @@ from ..core.random_streams import (
     StreamOrigin,
     current_stream,
 )
+from ..core.session_threads import SEGMENTS, warn_of_draw
 from ..devices.serving import factory_device, move_array
 from ..registry.define_op import sizes_of
 from ..tensor.tensor import Tensor
@@ -92,8 +93,16 @@ def _counter_of(draw: int) -> np.ndarray[Any, Any]:
 
 def _drawing() -> np.random.Generator:
     """Return the generator for the draw of the moment."""
-    stream = current_stream(state.here)
+    stream = _drawn_from()
     return _Random.generator() if stream is PROGRAM else _of_thread.at(stream)
+
+
+def _drawn_from() -> RandomStream:
+    """Return the stream of the code that draws."""
+    here = state.here
+    if SEGMENTS and here.default_dtype is None and here.recorder is None:
+        warn_of_draw()
+    return current_stream(here)
 
 
 def generator() -> np.random.Generator:
@@ -105,7 +114,7 @@ def generator() -> np.random.Generator:
     the next `manual_seed`; a function for `session.compile` that asks for it is recorded at each call.
     """
     _tell(None)
-    stream = current_stream(state.here)
+    stream = _drawn_from()
     if stream is PROGRAM:
         return _Random.generator()
     _check_marks(stream)

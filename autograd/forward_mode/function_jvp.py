@@ -45,15 +45,14 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
     levels: tuple[TangentLevel, ...] = state.forward
     outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
     results = cast("tuple[Any, ...]", result) if isinstance(raw, tuple) else (result,)
-    held = [level.of(arg) is not None for level in levels for arg in args if isinstance(arg, Tensor)]
-    per = len(held) // len(levels)
+    tensors = [arg for arg in args if isinstance(arg, Tensor)]
+    carrying = [depth for depth, level in enumerate(levels) if any([level.of(arg) is not None for arg in tensors])]
     try:
-        for depth, level in enumerate(levels):
-            if not any(held[depth * per : (depth + 1) * per]):
-                continue
+        for position, depth in enumerate(carrying):
+            level, further_in = levels[depth], len(carrying) - 1 - position
             with active_levels(levels[:depth]):
                 given = [_jvp_argument(node, arg, level) for arg in args]
-                found = _jvp_results(node, _jvp(node, args, outputs, results, given, depth), len(outputs))
+                found = _jvp_results(node, _jvp(node, args, outputs, results, given, further_in), len(outputs))
                 for number, tangent in enumerate(found):
                     _set_tangent(node, level, number, tangent, args, given, outputs[number], results[number])
     finally:
@@ -82,10 +81,11 @@ def _jvp(
     outputs: tuple[Any, ...],
     results: tuple[Any, ...],
     given: Sequence[Tensor | None],
-    depth: int,
+    further_in: int,
 ) -> Any:
-    """Call the user's jvp at a level of this depth. Its `saved_tensors` are the arguments of `save_for_forward`, with
-    outputs as apply returns them, so that results computed from them can be differentiated again."""
+    """Call the user's jvp at a level. Its `saved_tensors` are the arguments of `save_for_forward`, with outputs as
+    apply returns them, so that results computed from them can be differentiated again. Its random stream is named by
+    the number of levels `further_in` that carry tangents, too: a session runs the innermost one by itself."""
 
     def shown(saved: Any) -> Any:
         if isinstance(saved, Tensor) and not _among(saved, args):
@@ -97,7 +97,7 @@ def _jvp(
     here = state.here
     kept, before, outer = node._saved, here.grad, here.stream
     assert node._path is not None
-    here.stream = (*node._path, JVP, depth)
+    here.stream = (*node._path, JVP, further_in)
     node._saved = [
         None if saved is None else SavedSlot(VALUE, -1, shown(saved), UNSHARED, 0)
         for saved in node.saved_for_forward or ()

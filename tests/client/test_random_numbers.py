@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -231,3 +235,134 @@ def test_a_call_that_is_attempted_a_second_time_draws_the_same(monkeypatch: pyte
     with rg.Session():
         assert bits(training, 1) == eager(training, 1)
     assert calls
+
+
+class Pushes(rg.autograd.Function):
+    """Draws in setup_context and in jvp."""
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x * rg.rand(3)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_forward(rg.rand(3))
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any) -> Any:
+        return tangent * rg.rand(3) * ctx.saved_tensors[0]
+
+
+def test_levels_of_forward_mode_draw_what_they_draw_eagerly(session: Any) -> None:
+    def program(seed: int) -> Any:
+        rg.manual_seed(seed)
+        ones = rg.ones(3)
+
+        def once(x: Any) -> Any:
+            return Pushes.apply(x) * x
+
+        def twice(x: Any) -> Any:
+            return rg.func.jvp(once, (x,), (ones,))[1]
+
+        def aside(x: Any) -> Any:  # the level in the middle has no tangent of the argument
+            return rg.func.jvp(lambda _: twice(x), (ones,), (ones,))[0]
+
+        return [*rg.func.jvp(twice, (ones,), (ones,)), *rg.func.jvp(aside, (ones,), (ones,))]
+
+    with session:
+        inside = bits(program, 1)
+    assert inside == bits(program, 1)
+
+
+def test_what_only_sessions_run_at_the_client_moves_nothing(session: Any) -> None:
+    class Says(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * rg.rand(3)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * rg.rand(3)
+
+        @staticmethod
+        def infer(x: Any) -> Any:
+            Inner.apply(rg.ones(3))
+            rg.manual_seed(5)
+            return rg.rand(*x.shape).shape, x.dtype
+
+        @staticmethod
+        def cost(x: Any) -> float:
+            return 1e-3 + 0.0 * float(rg.generator().random())
+
+    def program(seed: int) -> Any:
+        rg.manual_seed(seed)
+        x = rg.ones(3, requires_grad=True)
+        y = Says.apply(Says.apply(x)) + rg.rand(3)
+        y.sum().backward()
+        return [y, x.grad, rg.rand(2)]
+
+    with session:
+        inside = bits(program, 1)
+    assert inside == bits(program, 1)
+
+
+GIVEN: dict[str, Any] = {
+    "generator": lambda: np.random.default_rng(0),
+    "method": lambda: np.random.default_rng(0).random,
+    "container": lambda: {"generator": [np.random.default_rng(0)]},
+    "function": lambda: lambda: np.random.rand(),
+    "namespace": lambda: SimpleNamespace(generator=np.random.default_rng(0)),
+    "partial": lambda: partial(np.random.default_rng(0).normal, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_generator_that_is_given_as_an_argument_is_warned_of(session: Any, name: str) -> None:
+    class Given(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, held: Any) -> Any:
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad, None
+
+    with session:
+        with pytest.warns(UserWarning, match=r"draws from .*, in argument 1: .*rg\.generator\(\)"):
+            Given.apply(rg.ones(3), GIVEN[name]()).tolist()
+        Given.apply(rg.ones(3), GIVEN[name]()).tolist()  # a second warning would be an error
+
+
+def test_draws_in_threads_of_user_code_are_warned_of(session: Any) -> None:
+    class Threaded(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, given: bool) -> Any:
+            generator = rg.generator()
+            draw = generator.random if given else partial(rg.rand, 1)
+            with ThreadPoolExecutor(1) as pool:
+                return x * float(pool.submit(draw).result())
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad, None
+
+    with session:
+        Threaded.apply(rg.ones(3), True).tolist()
+        with pytest.warns(UserWarning, match=r"a thread draws random numbers .*rg\.generator\(\)"):
+            Threaded.apply(rg.ones(3), False).tolist()
+
+
+def test_a_generator_of_the_system_is_what_it_is_when_code_runs() -> None:
+    system = random.SystemRandom()
+
+    class Chooses(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * system.choice([2.0])
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad
+
+    with rg.Session():
+        assert [Chooses.apply(rg.ones(1)).item() for _ in range(2)] == [2.0, 2.0]

@@ -1,4 +1,5 @@
-"""Random generators that user code uses besides raygrad's: those of NumPy and Python, global or captured (DR-15).
+"""Random generators that user code uses besides raygrad's: those of NumPy, Python, torch and CuPy, global or captured
+(DR-15).
 
 Their numbers depend on where and when code runs. The client warns by it when it ships code. No user code runs.
 """
@@ -21,14 +22,23 @@ from .visitor import reachable
 
 _GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
 _SEEDS_ITSELF: Final = random.SystemRandom
+_METHODS: Final = (BuiltinMethodType, MethodType)
+_HOLDERS: Final = ("functools", "collections", "types")
+"""Modules of Python whose objects hold those of users: `partial`, `deque`, `SimpleNamespace`."""
+_OF_TORCH: Final = frozenset(
+    "bernoulli binomial dropout multinomial normal poisson rand rand_like randint randint_like randn randn_like "
+    "randperm".split()
+)
+"""Functions of torch that draw from its global generator unless they are told another one."""
 
 
 def foreign_generator_in(obj: Any) -> str | None:
-    """Return what names a generator from which user code draws, or None: `np.random.rand`, a captured `Generator`, or
-    `stats.norm.rvs` of SciPy, which draws from NumPy's unless it is told another one."""
+    """Return what names a generator from which user code draws, or None: `np.random.rand`, a captured `Generator` or a
+    method of it, or `stats.norm.rvs` of SciPy, which draws from NumPy's unless it is told another one."""
     for value in reachable(obj, _may_be_of_the_user):
-        if isinstance(value, _GENERATORS) and not isinstance(value, _SEEDS_ITSELF):
-            return f"a captured {type(value).__name__}"
+        owner = value.__self__ if isinstance(value, _METHODS) else value
+        if _is_generator(owner):
+            return f"a captured {type(owner).__name__}"
         if type(value) is FunctionType and not imports_alike(value.__module__):
             found = _drawn_from(value.__code__, _variables_of(value))
             if found is not None:
@@ -36,8 +46,19 @@ def foreign_generator_in(obj: Any) -> str | None:
     return None
 
 
+def _is_generator(obj: Any) -> bool:
+    if isinstance(obj, _GENERATORS):
+        return not isinstance(obj, _SEEDS_ITSELF)
+    return type(obj).__name__ == "Generator" and type(obj).__module__ == "torch._C"
+
+
 def _may_be_of_the_user(obj: Any) -> bool:
-    return type(obj) is not ModuleType and (isinstance(obj, _GENERATORS) or not is_well_known(obj))
+    owner = obj.__self__ if isinstance(obj, _METHODS) else obj
+    if type(obj) is ModuleType:
+        return False
+    if _is_generator(owner) or type(obj).__module__ in _HOLDERS:
+        return True
+    return not is_well_known(obj) and not str(getattr(obj, "__module__", "")).startswith("torch.")
 
 
 def _variables_of(function: FunctionType) -> Callable[[str], Any]:
@@ -57,22 +78,32 @@ def _variables_of(function: FunctionType) -> Callable[[str], Any]:
 
 def _drawn_from(code: CodeType, value: Callable[[str], Any]) -> str | None:
     """Return how code names a generator's method, inner functions included."""
-    passed = any([isinstance(one, tuple) and "random_state" in one for one in code.co_consts])
+    passed = {name for one in code.co_consts if isinstance(one, tuple) for name in one if isinstance(name, str)}
     for root, path in _dotted_names(code, value):
         found = root
         for name in path[1:]:
             inside = isinstance(found, ModuleType) or (name == "rvs" and type(found).__module__.startswith("scipy."))
             found = getattr(found, name, None) if inside else None
-        owner = found.__self__ if isinstance(found, BuiltinMethodType | MethodType) else None
-        if isinstance(owner, _GENERATORS) and not isinstance(owner, _SEEDS_ITSELF):
+        owner = found.__self__ if isinstance(found, _METHODS) else None
+        if _is_generator(owner):
             return ".".join(path)
-        if path[-1] == "rvs" and found is not None and not passed:
+        if path[-1] == "rvs" and found is not None and "random_state" not in passed:
+            return ".".join(path)
+        if _draws_globally(found) and "generator" not in passed:
             return ".".join(path)
     for inner in inner_codes(code):
         found = _drawn_from(inner, value)
         if found is not None:
             return found
     return None
+
+
+def _draws_globally(function: Any) -> bool:
+    """Tell whether a function is one of torch or CuPy that draws from a global generator."""
+    module = getattr(function, "__module__", None)
+    if module in ("torch", "torch.nn.functional"):
+        return getattr(function, "__name__", None) in _OF_TORCH
+    return isinstance(module, str) and module.startswith("cupy.random.") and not isinstance(function, type)
 
 
 def _dotted_names(code: CodeType, value: Callable[[str], Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:

@@ -400,7 +400,9 @@ def is_input(array: Any) -> bool:
 
 
 def generator_state(generator: Generator) -> Any:
-    """Return a snapshot of a generator's state that is cheap to compare."""
+    """Return a snapshot of a generator's state that is cheap to compare; None of one that has none."""
+    if isinstance(generator, random.SystemRandom):
+        return None
     if isinstance(generator, random.Random):
         return hash(generator.getstate())
     return frozen_state(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from random import gauss
 from typing import Any
 
@@ -48,6 +49,7 @@ DRAWS: dict[str, tuple[Any, str]] = {
     "python": (lambda: random.random(), "random.random"),
     "captured": (lambda: GENERATOR.random(), "a captured Generator"),
     "held": (Holder(), "a captured RandomState"),
+    "method": (partial(GENERATOR.normal, 1.0), "a captured Generator"),
     "from numpy": (lambda: numpy_rand(2), "numpy_rand"),
     "inner": (lambda: [gauss(0, 1) for _ in range(3)], "gauss"),
     "helper": (lambda: helps(), "random.choice"),
@@ -67,6 +69,20 @@ DRAWS_NOT: dict[str, Any] = {
 def test_code_that_draws_is_told_by_what_it_draws_from(name: str) -> None:
     code, expected = DRAWS[name]
     assert foreign_generator_in(code) == expected
+
+
+@pytest.mark.oracle
+def test_generators_of_torch_are_told() -> None:
+    import torch
+    from torch import randn
+
+    own: Any = torch.Generator()
+    assert foreign_generator_in(lambda: torch.rand(3)) == "torch.rand"
+    assert foreign_generator_in(lambda: randn(3)) == "randn"
+    assert foreign_generator_in(lambda: torch.nn.functional.dropout(torch.ones(3))) == "torch.nn.functional.dropout"
+    assert foreign_generator_in(lambda: own.initial_seed()) == "a captured Generator"
+    assert foreign_generator_in(lambda: torch.rand(3, generator=torch.Generator().manual_seed(3))) is None
+    assert foreign_generator_in(lambda: torch.nn.functional.relu(torch.ones(3))) is None
 
 
 @pytest.mark.parametrize("name", DRAWS_NOT)

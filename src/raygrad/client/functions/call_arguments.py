@@ -16,7 +16,7 @@ from raygrad.autograd.functions.function import Function
 from raygrad.autograd.storage.storage import has_views
 from raygrad.autograd.tensor.tensor import Tensor
 
-from ..recording.records import Constant, place_embedded, snapshot
+from ..recording.records import OBJECTS, Constant, place_embedded, snapshot
 from .aliased_arguments import AliasedArguments, find_aliased
 from .call_costs import BY_NAME, CallCost
 from .leaf_gradients import reachable_leaves
@@ -162,6 +162,8 @@ class CallArguments:
             self._note_other(place, (type(arg), copied))
             return found.identity
         constant, identity = snapshot(arg, self.cls, place)
+        if identity[0] in OBJECTS:
+            self.recorder.code.look_at_argument(self.written, place, arg)
         if constant.inside:
             self.embedded.append(constant)
             self.objects.append(arg)

@@ -12,6 +12,8 @@ from hashlib import blake2b
 from numbers import Number, Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import aside
 from raygrad.proto.ir.graph import CostHint
 from raygrad.scheduler.model.function_costs import OTHER_VALUES
 
@@ -111,7 +113,8 @@ def hinted_seconds(cls: type[Any], args: Sequence[Any], named: Mapping[str, Any]
     declared: Any = cls.cost
     if not callable(declared):
         return _checked(declared, f"{cls.__name__}.cost", "must be seconds, or a function of the arguments")
-    said: Any = declared(*described(args), **named)
+    with aside(state.here):
+        said: Any = declared(*described(args), **named)
     if said is None:
         return 0.0
     what = f"for {cls.__name__}.apply at {user_site()} {cls.__name__}.cost"

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from raygrad.autograd.core.dtypes import is_differentiable
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.random_streams import aside
 from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.tensor.tensor import Tensor
@@ -110,7 +112,8 @@ def declared_signature(specs: SpecTable, cls: Any, args: tuple[Any, ...]) -> Fun
     the arguments. None: only running tells."""
     devices = [a.device for a in args if isinstance(a, Tensor) and a.device is not CPU]
     device = str(devices[0] if devices else CPU)
-    said = cls.infer(*described(args))
+    with aside(state.here):
+        said = cls.infer(*described(args))
     if said is None:
         return None
     entries: list[SpecEntry] = []

@@ -68,8 +68,8 @@ class UserCode:
         """Captured arrays as they were sent, of this submission and of the one before, so that an array which stays the
         same is sent once (`InputRecorder.snapshots`)."""
         self._captured_before: list[Pending] = []
-        self._examined: set[str] = set()
-        """Fingerprints of code that was searched for generators of NumPy and Python."""
+        self._examined: set[Any] = set()
+        """Fingerprints of code, and kinds of arguments, that were searched for generators of NumPy and Python."""
         self._drawing: set[tuple[str, str]] = set()
         """Names of such code, and what it draws from: it was warned of."""
         self._registered = 0
@@ -169,19 +169,32 @@ class UserCode:
         self._registered += 1
         return found
 
-    def _warn_of_generators(self, obj: Any) -> None:
-        """Warn once of code that draws random numbers from a generator of NumPy or Python (DR-15)."""
+    def look_at_argument(self, function: type[Any], place: int | str, value: Any) -> None:
+        """Look for generators of random numbers in an object that a Function is given: once in each function, and once
+        in objects of one type."""
+        seen = (function, place, getattr(value, "__code__", None) or (type(value), getattr(value, "__name__", "")))
+        if seen not in self._examined:
+            self._examined.add(seen)
+            self._warn_of_generators(value, function, place)
+
+    def _warn_of_generators(self, obj: Any, function: Any = None, place: int | str = "") -> None:
+        """Warn once of code that draws random numbers from a generator of NumPy or Python (DR-15); of a Function's
+        argument if `function` is given."""
         drawn = foreign_generator_in(obj)
-        name = str(getattr(obj, "__qualname__", None) or type(obj).__qualname__)
-        if drawn is None or (name, drawn) in self._drawing:
+        if drawn is None:
             return
-        self._drawing.add((name, drawn))
+        named = obj if function is None else function
+        name = str(getattr(named, "__qualname__", None) or type(named).__qualname__)
+        where = "" if function is None else f", in argument {place!r}"
+        if (name, drawn + where) in self._drawing:
+            return
+        self._drawing.add((name, drawn + where))
         warn_once(
             (name, drawn),  # of this session: other sessions warn of it, too
-            f"'{name}' draws from {drawn}: where it runs in a session, and when, decides which numbers these are, and "
-            "workers may repeat each other's; draw with raygrad (rg.rand, rg.randn), or from rg.generator(), a "
-            "generator of NumPy that SciPy takes, too (random_state=rg.generator()): both follow from rg.manual_seed, "
-            "eagerly and on any worker",
+            f"'{name}' draws from {drawn}{where}: where it runs in a session, and when, decides which numbers these "
+            "are, and workers may repeat each other's; draw with raygrad (rg.rand, rg.randn), or from rg.generator(), "
+            "a generator of NumPy that SciPy takes, too (random_state=rg.generator()): both follow from "
+            "rg.manual_seed, eagerly and on any worker",
         )
 
     def forget(self) -> None:

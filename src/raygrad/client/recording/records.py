@@ -106,6 +106,10 @@ def snapshot(value: Any, function: type[Any] | None = None, name: int | str = ""
     return Constant(kept), ("pickle", blob)
 
 
+OBJECTS: Final = ("pickle", "embedded")
+"""What the identity of an argument begins with that is no plain value or array."""
+
+
 def _constant_of(size: int) -> SpecEntry:
     """Return what is known of a constant that holds so many bytes: large ones count where memory is limited."""
     return CONST if size < LARGE else _large_constant(size)
