@@ -49,14 +49,10 @@ _UNCHANGED: Final = (
 """What forward cannot change, or what counts changes of its own."""
 
 _GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
+"""The program is warned of them where the call is recorded."""
 
 _DATA: Final = (SimpleNamespace, UserDict, UserList, ChainMap)
 """Classes of Python's whose instances are nothing but their attributes."""
-
-_DRAWS: Final = (
-    "in a session it is a copy of the caller's, and will repeat these numbers: draw from rg.generator() there, whose "
-    "numbers rg.manual_seed decides, or pass the numbers"
-)
 
 _REMEDY: Final = (
     "in a session it works on a copy, and the caller's own would not change: return what is new as an output, or send "
@@ -97,7 +93,7 @@ class ArgumentGuard:
         elif isinstance(value, bytearray | array.array):
             guard.buffer(value)
         elif isinstance(value, _GENERATORS):
-            guard.generator(value)
+            return []
         elif isinstance(value, dict):
             guard.mapping(cast("dict[Any, Any]", value))
             parts = dict_parts(cast("dict[Any, Any]", value)) + self._derived(value, guard)
@@ -156,10 +152,6 @@ class ArgumentGuard:
                 continue
             kind = type(value).__name__
             changed = f"{self._where.format(verb='changed')} {place!r}"
-            if isinstance(value, _GENERATORS):
-                drawn = self._where.format(verb=f"draws from a {kind} in")
-                warnings.warn(f"{drawn} {place!r}: {_DRAWS}", UserWarning, stacklevel=2)
-                continue
             if not inside:
                 raise AutogradError(f"{changed}, or the {kind} in it: {_REMEDY}")
             warnings.warn(f"{changed}, an object, or its {kind}: {_REMEDY}", UserWarning, stacklevel=2)

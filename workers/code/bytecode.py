@@ -5,6 +5,7 @@ The walk over user code and the search for effects read it. No user code runs.""
 from __future__ import annotations
 
 import dis
+import re
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any, Final, NamedTuple, cast
@@ -20,6 +21,11 @@ MUTATORS: Final = frozenset(
 ARRAY_MUTATORS: Final = frozenset({"fill", "itemset", "partition", "put", "resize", "sort"})
 """Methods that change an array."""
 
+BY_TEXT: Final = frozenset(("eval", "exec", "globals"))
+"""Functions that look up names, which often stand in the code's strings."""
+_LOOKUPS: Final = BY_TEXT | {"__import__"}
+_REFLECTING: Final = frozenset(("import_module", "__globals__", "__subclasses__"))
+_NAME: Final = re.compile(r"[^\W\d]\w*")
 _ATTRIBUTE_LOADS: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 _GLOBAL_OPS: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _ATTRIBUTE_STORES: Final = ("STORE_ATTR", "DELETE_ATTR")
@@ -48,6 +54,10 @@ class Names(NamedTuple):
     """Globals and attributes, inner functions included."""
     imports: tuple[str, ...] = ()
     """Modules that the code imports, inner functions included; relative ones begin with dots."""
+    lookups: tuple[str, ...] = ()
+    """Names of functions and attributes by which the code may find objects that it does not name."""
+    texts: tuple[str, ...] = ()
+    """The names in the code's strings, if it may look such names up."""
 
 
 _names: dict[int, Names] = {}
@@ -60,19 +70,38 @@ def names_in(code: CodeType) -> Names:
         found = dict.fromkeys(str(one.argval) for one in dis.get_instructions(code) if one.opname in _GLOBAL_OPS)
         names = dict.fromkeys(code.co_names)
         imports = dict.fromkeys(_imports_in(code))
-        if "globals" in found:  # globals()["RATE"]
-            found.update(
-                dict.fromkeys(const for const in code.co_consts if type(const) is str and const.isidentifier())
-            )
+        lookups = dict.fromkeys([*(_LOOKUPS & found.keys()), *(_REFLECTING & names.keys())])
+        if "modules" in names and ("sys" in names or "sys" in imports):
+            lookups["sys.modules"] = None
+        texts = dict.fromkeys(_names_in_strings(code) if BY_TEXT & lookups.keys() else ())
+        found.update(texts)
         for inner in map(names_in, inner_codes(code)):
+            lookups.update(dict.fromkeys(inner.lookups))
+            texts.update(dict.fromkeys(inner.texts))
             found.update(dict.fromkeys(inner.globals))
             names.update(dict.fromkeys(inner.all))
             imports.update(dict.fromkeys(inner.imports))
         if len(_names) >= CODES_KEPT:
             _names.clear()
         arguments = code.co_varnames[: code.co_argcount]
-        known = _names[id(code)] = Names(code, arguments, code.co_freevars, tuple(found), tuple(names), tuple(imports))
+        known = _names[id(code)] = Names(
+            code,
+            arguments,
+            code.co_freevars,
+            tuple(found),
+            tuple(names),
+            tuple(imports),
+            tuple(lookups),
+            tuple(texts),
+        )
     return known
+
+
+def _names_in_strings(code: CodeType) -> Iterator[str]:
+    """Yield the names in the strings that code loads: globals()["RATE"], eval("2 * RATE")."""
+    for one in dis.get_instructions(code):
+        if one.opname == "LOAD_CONST" and type(one.argval) is str:
+            yield from _NAME.findall(one.argval)
 
 
 def _imports_in(code: CodeType) -> Iterator[str]:

@@ -8,22 +8,27 @@ state counts by its pickle (`content`), or else by identity only."""
 from __future__ import annotations
 
 import array
+import ctypes
 import dataclasses
 import datetime
 import decimal
 import fractions
 import functools
+import io
 import logging
 import pathlib
 import random
 import re
+import threading
 import uuid
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from operator import attrgetter
 from types import (
     BuiltinFunctionType,
+    CellType,
     FunctionType,
     GenericAlias,
     GetSetDescriptorType,
@@ -42,8 +47,8 @@ from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 
-from .guard import Generator, Guard, is_fixed, is_input
-from .importable import imports_alike
+from .guard import ABSENT, Generator, Guard, is_fixed, is_input
+from .importable import import_name, imports_alike
 from .visitor import (
     DISPATCHES,
     Part,
@@ -53,6 +58,7 @@ from .visitor import (
     descriptor_parts,
     dict_parts,
     function_parts,
+    import_parts,
     is_data,
     item_parts,
     method_parts,
@@ -62,12 +68,13 @@ from .visitor import (
     slot_names,
     slot_parts,
     through_modules,
+    unnamed_lookup,
 )
 
 MOST: Final = 100_000
 """The most objects that are visited: each replay compares all of them, which takes milliseconds."""
 
-_ATOMS: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), slice, range})
+_ATOMS: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), range})
 
 
 class _Named(NamedTuple):
@@ -97,6 +104,13 @@ _FIXED: Final[tuple[Any, ...]] = (
 )
 """Classes of libraries whose instances nobody changes, but for what they note for themselves."""
 
+_HIDING: Final[tuple[Any, ...]] = (
+    *(Iterator, np.ufunc, type(functools.cmp_to_key(max)), threading.local, io.StringIO, io.BytesIO),
+    *(weakref.ref, weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
+)
+"""Classes of libraries whose instances hold, or refer to, what programs change, and cannot be pickled: code that reads
+such a thing runs at once."""
+
 _OWN_PICKLING: Final = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
 
 
@@ -110,6 +124,7 @@ class CapturedState(Visitor):
             to be. Without it they are compared by identity only.
         guard: the guard to be added to, of code that is shipped: there is no limit, and arrays and tensors that become
             inputs of its node are not compared.
+        by_reference: that code goes by reference, so that its arrays and tensors are no inputs, and are compared, too.
 
     Attributes:
         tensors: the tensors, in the order in which they were found.
@@ -126,10 +141,12 @@ class CapturedState(Visitor):
         *,
         content: Callable[[Any], Any] | None = None,
         guard: Guard | None = None,
+        by_reference: bool = False,
     ) -> None:
         self.tensors: list[Tensor] = []
         self.guard = Guard() if guard is None else guard
         self._ships = guard is not None
+        self._by_reference = by_reference
         self._looked_into = looked_into
         self._content = content
         self._slots: dict[type[Any], list[str]] = {}
@@ -176,6 +193,8 @@ class CapturedState(Visitor):
             self.guard.references(found)
         else:
             self.guard.function(function, found)
+            self.guard.references(import_parts(function))
+            self.guard.unseen = self.guard.unseen or unnamed_lookup(function)
         return found
 
     def _class(self, cls: type) -> list[Part]:
@@ -189,6 +208,9 @@ class CapturedState(Visitor):
     def _tensor(self, tensor: Tensor) -> list[Part]:
         if self._ships:
             self.guard.tensor(tensor)
+            if self._by_reference:
+                self.guard.state(attrgetter("_data"), (tensor,), tensor._data)
+                return [("slot", "_data", tensor, tensor._data)] if isinstance(tensor._data, np.ndarray) else []
             return []
         self.tensors.append(tensor)
         found: list[Part] = []
@@ -201,7 +223,7 @@ class CapturedState(Visitor):
         return found
 
     def _array(self, array: np.ndarray[Any, Any]) -> list[Part]:
-        if not is_fixed(array) and not (self._ships and is_input(array)):
+        if not is_fixed(array) and (self._by_reference or not (self._ships and is_input(array))):
             self.guard.array(array)
         return item_parts(array.ravel().tolist()) if array.dtype.hasobject else []
 
@@ -211,7 +233,11 @@ class CapturedState(Visitor):
 
     def _dict(self, mapping: dict[Any, Any]) -> list[Part]:
         self.guard.mapping(mapping)
-        return dict_parts(mapping)
+        held = dict_parts(mapping)
+        if isinstance(mapping, defaultdict):
+            held.append(made := ("slot", "default_factory", cast(Any, mapping), mapping.default_factory))
+            self.guard.references([made])
+        return held
 
     def _collection(self, items: Any) -> list[Part]:
         self.guard.collection(items)
@@ -234,6 +260,16 @@ class CapturedState(Visitor):
         self.guard.buffer(buffer)
         return []
 
+    def _element(self, element: np.void) -> list[Part]:
+        """Visit an element of a structured array, which is a view of that."""
+        self.guard.state(np.void.tobytes, (element,), element.tobytes())
+        return []
+
+    def _reference(self, reference: weakref.ref[Any]) -> list[Part]:
+        """Visit a weak reference: what it refers to is not to be kept alive."""
+        self.guard.unseen = self.guard.unseen or type(reference).__name__
+        return []
+
     def _variable(self, variable: ContextVar[Any]) -> list[Part]:
         return [("value", variable.name, variable, self.guard.context_variable(variable))]
 
@@ -241,6 +277,15 @@ class CapturedState(Visitor):
         """Visit a read-only view of a dict, which may change."""
         self.guard.proxy(proxy)
         return item_parts([*proxy.keys(), *proxy.values()])
+
+    def _cell(self, cell: CellType) -> list[Part]:
+        """Visit a variable of an enclosing function that code holds as an object."""
+        try:
+            held: list[Part] = [("cell", "", cell, cell.cell_contents)]
+        except ValueError:  # not bound yet
+            held = [("cell", "", cell, ABSENT)]
+        self.guard.references(held)
+        return held
 
     def _partial(self, value: functools.partial[Any]) -> list[Part]:
         self.guard.mapping(value.keywords)
@@ -259,10 +304,14 @@ class CapturedState(Visitor):
                 self._look_for_stale_results(value, wrapped)
             if wrapped is not None:
                 return [("function", "", value, wrapped), *([] if _is_ours(cls) else self._attributes(value))]
-            if self._content is None or isinstance(value, _FIXED) or cls is object or _is_ours(cls):
+            if self._content is None or cls is object or _is_ours(cls):
+                return []
+            if isinstance(value, _FIXED) and (cls is not np.ufunc or import_name(value) is not None):
                 return []
             content = self._content(value)
             if content is None:  # a handle, of a thread or a file, say
+                if isinstance(value, _HIDING) and not _is_file(value):
+                    self.guard.unseen = self.guard.unseen or cls.__name__
                 return []
             if not _shows_its_state(cls):
                 self.guard.state(self._content, (value,), content)  # pyright: ignore[reportUnknownArgumentType]
@@ -287,6 +336,9 @@ class CapturedState(Visitor):
         cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         self.guard.instance(value)
         found = attribute_parts(value)
+        if isinstance(value, BaseException):
+            self.guard.references(held := slot_parts(value, ("args",)))
+            found += held
         slots = self._slots.get(cls)
         if slots is None:
             slots = self._slots[cls] = slot_names(cls)
@@ -303,6 +355,10 @@ _read_by_cached: weakref.WeakKeyDictionary[Any, Guard] = weakref.WeakKeyDictiona
 
 def _is_ours(cls: type[Any]) -> bool:
     return cls.__module__.partition(".")[0] == "raygrad"
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, io.IOBase) and not isinstance(value, io.StringIO | io.BytesIO)
 
 
 def _shows_its_state(cls: type[Any]) -> bool:
@@ -327,9 +383,11 @@ _LOOKS: Final[dict[type[Any], Callable[[CapturedState, Any], Sequence[Part]]]] =
     BuiltinFunctionType: CapturedState._builtin,
     ContextVar: CapturedState._variable,
     SimpleNamespace: CapturedState._derived,
-    weakref.ref: lambda _, value: [],  # what it refers to is not to be kept alive
+    weakref.ref: CapturedState._reference,
     MappingProxyType: CapturedState._proxy,
     ModuleType: CapturedState._module,
+    CellType: CapturedState._cell,
+    slice: lambda _, value: item_parts((value.start, value.stop, value.step)),
     type: CapturedState._class,
     FunctionMeta: CapturedState._class,
     Tensor: CapturedState._tensor,
@@ -345,6 +403,10 @@ _LOOKS_AT_DERIVED: Final[tuple[tuple[Any, Callable[[CapturedState, Any], Sequenc
     (Tensor, CapturedState._tensor),
     (type, CapturedState._class),
     (np.ndarray, CapturedState._array),
+    (np.void, CapturedState._element),
+    (weakref.ref, CapturedState._reference),
+    (ModuleType, lambda state, value: [*state._module(value), *state._derived(value)]),
+    ((ctypes.Structure, ctypes.Union, ctypes.Array), CapturedState._buffer),
     (dict, lambda state, value: state._dict(value) + state._derived(value)),
     (tuple, lambda state, value: [*item_parts(value), *state._derived(value)]),
     ((bytearray, array.array), lambda state, value: state._buffer(value) + state._derived(value)),

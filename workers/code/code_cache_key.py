@@ -26,11 +26,13 @@ from .visitor import (
     annotation_parts,
     class_parts,
     function_parts,
+    import_parts,
     is_data,
     module_parts,
     slot_names,
     slot_parts,
     through_modules,
+    unnamed_lookup,
 )
 
 ITEMS_LOOKED_AT: Final = 256
@@ -93,7 +95,10 @@ class CodeCacheKey:
         if isinstance(value, type):
             return self._class(value)
         if kind.__module__ == "typing":
-            return self._identity(value)
+            origin = getattr(value, "__origin__", None)
+            if not isinstance(origin, type) or imports_alike(origin.__module__):
+                return self._identity(value)
+            return (self._identity(value), self._class(origin))
         if imports_alike(kind.__module__) and import_name(value) is not None:
             return self._identity(value)
         if any([value is one for one in _OF_DATACLASSES]):
@@ -101,7 +106,7 @@ class CodeCacheKey:
         state = state_of(value)
         if state is None:
             return self._instance(value)
-        return (token_of(value), self._instance(value) if state else ())
+        return (token_of(value), () if kind is object else self._constant(value, kind))
 
     # ---- leaves -----------------------------------------------------------------------------------------------------
 
@@ -155,6 +160,8 @@ class CodeCacheKey:
         held += through_modules(function, held)
         self.held += (code, space)
         self.guard.function(function, held)
+        self.guard.references(import_parts(function))
+        self.guard.unseen = self.guard.unseen or unnamed_lookup(function)
         if function.__annotations__:
             held += annotation_parts(function)
         look = self._look
@@ -168,6 +175,9 @@ class CodeCacheKey:
         """A function in C; a method of an object counts by what that holds."""
         owner = function.__self__
         return self._identity(function) if owner is None or type(owner) is ModuleType else self._unsure(function)
+
+    def _ufunc(self, function: np.ufunc) -> Any:
+        return self._unsure(function) if import_name(function) is None else self._identity(function)
 
     def _annotation(self, alias: Any) -> Any:
         """An annotation such as `list[float]` and `float | None`."""
@@ -257,6 +267,12 @@ class CodeCacheKey:
         self.guard.instance(value)
         return ("instance", self._class(cls), held, self._slots(value, slot_names(cls)))
 
+    def _constant(self, value: Any, cls: type[Any]) -> Any:
+        """What is compared by identity, and counts with its attributes and its class, too."""
+        self.guard.instance(value)
+        attributes: dict[str, Any] = getattr(value, "__dict__", {})
+        return (self._look(tuple(attributes.items())), self._slots(value, slot_names(cls)), self._class(cls))
+
     def _slots(self, value: Any, names: Sequence[str]) -> Any:
         """Return the tokens of what an instance holds in slots."""
         held = slot_parts(value, names)
@@ -269,6 +285,8 @@ class CodeCacheKey:
         look = self._look
         names: Any = dataclasses.Field.__slots__
         state: list[tuple[str, Any]] = [(name, getattr(field, name)) for name in names]
+        if field.metadata:
+            self.guard.proxy(field.metadata)
         return ("field", *[(name, look(dict(one) if name == "metadata" else one)) for name, one in state])
 
     def _dataclass_options(self, options: Any) -> Any:
@@ -281,7 +299,7 @@ _LOOKS: Final[dict[Any, Callable[[CodeCacheKey, Any], Any]]] = {
     **dict.fromkeys((type, FunctionMeta), CodeCacheKey._class),
     **dict.fromkeys((staticmethod, classmethod), CodeCacheKey._descriptor),
     BuiltinFunctionType: CodeCacheKey._builtin,
-    np.ufunc: CodeCacheKey._identity,
+    np.ufunc: CodeCacheKey._ufunc,
     **dict.fromkeys((GenericAlias, UnionType), CodeCacheKey._annotation),
     property: CodeCacheKey._property,
     dataclasses.Field: CodeCacheKey._field,

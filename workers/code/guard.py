@@ -8,13 +8,14 @@ since every application and every run compares them. No user code runs.
 
 from __future__ import annotations
 
+import gc
 import random
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from itertools import chain, repeat
-from operator import is_, itemgetter
+from operator import attrgetter, is_, itemgetter
 from types import CellType, CodeType, FunctionType, MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
@@ -26,6 +27,8 @@ from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 
 from .array_form import NUMERIC
+from .bytecode import names_in
+from .importable import imports_alike
 
 MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__"})
 """Members of a class that Python makes, and that are no part of its definition."""
@@ -55,12 +58,16 @@ class Guard:
         has_state: whether the code reaches something whose contents may change: a container, an instance, a buffer.
         stale_cache: the name of a function in `functools.lru_cache` that the code reaches, whose cache has results of
             before something was changed that it reads; or "".
+        unseen: what the code reads that no guard can compare, in words; or "".
     """
 
     __slots__ = (
+        "_bases",
         "_cells",
         "_classes",
         "_copies",
+        "_dicts",
+        "_dicts_of",
         "_functions",
         "_has_contents",
         "_held",
@@ -73,6 +80,8 @@ class Guard:
         "_names",
         "_ordered",
         "_owners",
+        "_plain",
+        "_referents",
         "_sequences",
         "_slots",
         "_states",
@@ -80,11 +89,13 @@ class Guard:
         "_written",
         "has_state",
         "stale_cache",
+        "unseen",
     )
 
     def __init__(self) -> None:
         self.has_state = False
         self.stale_cache = ""
+        self.unseen = ""
         self._has_contents = False
         """Whether there is more to compare than variables, functions and members."""
         self._cells: list[tuple[CellType, Any]] = []
@@ -99,9 +110,18 @@ class Guard:
         """Those of them whose order is compared, too."""
         self._keys: list[Any] = []
         """The keys of these, one dict after the other."""
+        self._plain: list[Any] = []
+        self._referents: list[Any] = []
+        """Instances that are a dict of attributes and no more; that dict and the class of each, which a program may
+        exchange."""
         self._instances: list[Any] = []
         self._classes: list[type[Any]] = []
-        """The classes of the instances."""
+        """Other instances, and the class of each."""
+        self._dicts_of: list[Any] = []
+        self._dicts: list[Any] = []
+        """Those of them that have attributes in a dict, and that dict of each."""
+        self._bases: list[tuple[type[Any], tuple[type[Any], ...]]] = []
+        """Classes that inherit from others of the user's: (class, method resolution order)."""
         self._sequences: list[Collection[Any]] = []
         self._lengths: list[int] = []
         self._items: list[Any] = []
@@ -144,6 +164,19 @@ class Guard:
                 self.proxy(function.__dict__["registry"])
         if parts:
             self.references(parts)
+        self._unbound(function)
+
+    def _unbound(self, function: FunctionType) -> None:
+        """Guard the variables of a function that are not bound yet."""
+        for cell in function.__closure__ or ():
+            try:
+                cell.cell_contents  # noqa: B018
+            except ValueError:
+                self._cells.append((cell, ABSENT))
+        space, builtin = function.__globals__, function.__builtins__  # type: ignore[attr-defined]
+        for name in names_in(function.__code__).globals:
+            if name not in space and name not in builtin:
+                self._names.append((space, name, ABSENT))
 
     def mapping(self, mapping: dict[Any, Any]) -> None:
         """Guard the items of a dict, and their order."""
@@ -156,10 +189,17 @@ class Guard:
     def instance(self, instance: Any) -> None:
         """Guard the class of an instance, and the attributes that it has in a dict."""
         self.has_state = self._has_contents = True
-        self._instances.append(instance)
-        kind: type[Any] = type(instance)  # pyright: ignore[reportUnknownVariableType]
-        self._classes.append(kind)
         attributes: Any = getattr(instance, "__dict__", None)
+        held: list[Any] = gc.get_referents(instance)
+        if len(held) == 2 and held[0] is attributes and held[1] is type(instance):
+            self._plain.append(instance)
+            self._referents += held
+        else:
+            self._instances.append(instance)
+            self._classes.append(type(instance))
+            if isinstance(attributes, dict):
+                self._dicts_of.append(instance)
+                self._dicts.append(attributes)
         if isinstance(attributes, dict):
             self._mapping(cast("dict[Any, Any]", attributes))
 
@@ -179,6 +219,8 @@ class Guard:
         kept = {name: value for name, value in list(mapping.items()) if name not in later}
         read = itemgetter(*kept) if len(kept) > 1 else partial(_items_at, tuple(kept))
         self._owners.append((owner, mapping, read, len(mapping), tuple(kept.values()), later))
+        if isinstance(owner, type) and not all([imports_alike(base.__module__) for base in owner.__mro__[1:]]):
+            self._bases.append((owner, owner.__mro__))
 
     def collection(self, items: Collection[Any]) -> None:
         """Guard the items of a list, set or deque."""
@@ -235,7 +277,7 @@ class Guard:
     def places(self) -> set[Any]:
         """Return what identifies the variables and objects that are guarded."""
         found: set[Any] = set(map(id, chain(self._mappings, self._sequences, self._holders)))
-        found.update(map(id, self._instances))
+        found.update(map(id, chain(self._plain, self._instances)))
         found.update([id(cell) for cell, _ in self._cells])
         found.update([(id(space), name) for space, name, _ in self._names])
         found.update([id(owner[0]) for owner in self._owners])
@@ -247,7 +289,9 @@ class Guard:
         for cell, value in self._cells:
             try:
                 now = cell.cell_contents
-            except ValueError:  # not bound any more
+            except ValueError:  # not bound
+                if value is ABSENT:
+                    continue
                 return False
             if now is not value and not is_same(now, value):
                 return False
@@ -269,6 +313,9 @@ class Guard:
             if not all(map(is_, present, values)) and not all(map(is_same, present, values)):
                 return False
             if len(mapping) != length and len(mapping) - len(later & mapping.keys()) != len(values):
+                return False
+        for cls, bases in self._bases:
+            if cls.__mro__ is not bases:
                 return False
         return not self._has_contents or self._state_holds()
 
@@ -293,7 +340,11 @@ class Guard:
         if ordered and not all(map(is_, chain.from_iterable(ordered), self._keys)):
             if not all(map(is_same, chain.from_iterable(ordered), self._keys)):
                 return False
+        if self._plain and gc.get_referents(*self._plain) != self._referents:
+            return False
         if self._instances and list(map(type, self._instances)) != self._classes:
+            return False
+        if self._dicts and not all(map(is_, map(_dict_of, self._dicts_of), self._dicts)):
             return False
         if sequences and list(map(len, sequences)) != self._lengths:
             return False
@@ -325,6 +376,8 @@ def _is_still(now: dict[Any, Any], before: dict[Any, Any]) -> bool:
 
 def _items_of(mapping: dict[Any, Any]) -> tuple[Any, ...]:
     """Return the keys and values of a dict of a derived class, by the methods of `dict`: no user code runs."""
+    if isinstance(mapping, OrderedDict):  # which has an order of its own
+        return (*OrderedDict.keys(cast(Any, mapping)), *OrderedDict.values(cast(Any, mapping)))
     return (*_keys_of(mapping), *_values_of(mapping))
 
 
@@ -344,6 +397,7 @@ def _bytes_of(buffer: Any) -> tuple[Any, ...]:
     return (getattr(buffer, "typecode", ""), bytes(buffer))
 
 
+_dict_of: Final = attrgetter("__dict__")
 _keys_of: Final[Any] = vars(dict)["keys"]
 _values_of: Final[Any] = vars(dict)["values"]
 

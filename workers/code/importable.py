@@ -25,16 +25,19 @@ def _installed() -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def imports_alike(module: str) -> bool:
-    """Tell whether a worker surely imports the same source under this name."""
+def imports_alike(module: Any) -> bool:
+    """Tell whether a worker surely imports the same source under this name; not of what has none, as in `exec`."""
+    if type(module) is not str:
+        return False
     top = module.partition(".")[0]
     if top in ("__main__", "__mp_main__"):
         return False
     if top == "raygrad" or top in sys.stdlib_module_names:
         return True
     loaded = sys.modules.get(module)
-    file = getattr(loaded, "__file__", None) or getattr(getattr(loaded, "__spec__", None), "origin", None)
-    return file is not None and file.startswith(_installed())
+    space: dict[str, Any] = getattr(loaded, "__dict__", {})  # not by attributes, which a module may make up
+    file = space.get("__file__") or getattr(space.get("__spec__"), "origin", None)
+    return isinstance(file, str) and file.startswith(_installed())
 
 
 def import_name(obj: Any) -> tuple[str, str] | None:

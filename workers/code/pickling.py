@@ -9,6 +9,7 @@ returns to the process of its class is an instance of that very class, so that `
 
 from __future__ import annotations
 
+import enum
 import functools
 import io
 import pickle
@@ -18,7 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
 from importlib import import_module
-from types import FunctionType, MemberDescriptorType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, TypeVar, cast
 
 import cloudpickle
@@ -33,6 +34,7 @@ from raygrad.errors import NotShippable
 
 from .array_form import ARRAYS, NUMERIC, base_of, form_of, formed
 from .culprit import path_to_unpicklable
+from .enumerations import attributes_of_members, make_enumeration, members_of
 from .fingerprint import digest
 from .guard import ABSENT, is_input, value_of
 from .identity import import_place, imported, is_plain_value, state_of, token_of
@@ -52,7 +54,7 @@ from .unpickling import (
     rebuilt_tensor,
     restored_here,
 )
-from .visitor import DISPATCHES, function_parts, imported_inside
+from .visitor import DISPATCHES, function_parts, imported_inside, looked_up, slot_names
 
 PROTOCOL: Final = 5
 
@@ -78,6 +80,8 @@ class _Pickler(cloudpickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=PROTOCOL)
         self._registered: list[ModuleType] = []
+        self.imports = ""
+        """The name of a module of the user's that goes by name, since it cannot be pickled; or ""."""
         self._unnamed: set[int] = set()
         """Functions, by id, that nothing is compared with: methods of classes, and the code that is shipped."""
 
@@ -108,13 +112,22 @@ class _Pickler(cloudpickle.Pickler):
             reduced: Any = super().reducer_override(obj)
             if type(reduced) is not tuple:
                 return reduced
+            space: dict[str, Any] = reduced[2][1]["__globals__"]
+            space.update({name: obj.__globals__[name] for name in looked_up(obj) if name not in space})
             self.sends(obj)
+            for name, module in imported_inside(obj).items():
+                if not imports_alike(name) and not _travels_whole(module):
+                    self.imports = name
             return self._function(obj, _with_imports(obj, cast("tuple[Any, ...]", reduced)))
         if isinstance(obj, ModuleType):
             if _travels_whole(obj):
                 self._by_value(obj.__name__)
+            elif not imports_alike(obj.__name__):
+                self.imports = obj.__name__
         elif isinstance(obj, io.IOBase) and obj is not sys.stdout and obj is not sys.stderr:
             raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
+        elif isinstance(obj, weakref.WeakSet):
+            raise NotShippable("a WeakSet cannot travel to a worker, where nothing else would hold what is in it")
         elif isinstance(obj, functools.cached_property):  # which holds a lock
             return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
         elif isinstance(obj, memoryview):
@@ -167,22 +180,24 @@ class _Pickler(cloudpickle.Pickler):
             return reduced  # pyright: ignore[reportUnknownVariableType]
         maker, args, state, _, _, setter = cast("tuple[Any, ...]", reduced)
         state[0].pop("__slotnames__", None)  # noted by Python when an instance is first pickled
+        for name in slot_names(cls):  # cloudpickle leaves those that Python mangles
+            state[0].pop(name, None)
         self._unnamed.update([id(getattr(one, "__func__", one)) for one in state[0].values()])
         if isinstance(cls, FunctionMeta):
             for made_by_the_metaclass in MADE_BY_METACLASS:
                 state[0].pop(made_by_the_metaclass, None)
-        made_with = args[-3]
-        if "__slots__" in state[0]:  # set afterwards, it would make no slots
-            made_with = {**made_with, "__slots__": state[0].pop("__slots__")}
-            for name in [name for name, one in state[0].items() if isinstance(one, MemberDescriptorType)]:
-                del state[0][name]  # one of a private name
-        args = (
-            *args[:-3],
-            made_with,
-            None,
-            None,
-        )  # cloudpickle's own name for the class is random: not even equal when made anew
-        return make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, fill_class
+        # cloudpickle's own name for the class is random: not even equal when made anew
+        args = (*args[:-2], None, None)
+        how = (setter, state)
+        if issubclass(cls, enum.Enum):
+            for name in cls.__members__:
+                state[0].pop(name, None)
+            maker, args = make_enumeration, (*args[:3], members_of(cls), *args[4:])
+            how = (setter, state, attributes_of_members(cls))
+        elif "__slots__" in state[0] and not (issubclass(cls, tuple) and hasattr(cls, "_fields")):
+            # set afterwards, it would make no slots; a named tuple has none, and lets nobody say so
+            args = (*args[:-3], {**args[-3], "__slots__": state[0].pop("__slots__")}, None, None)
+        return make_class, (self.class_reference(cls), maker, args), how, None, None, fill_class
 
     def _function(self, function: FunctionType, reduced: tuple[Any, ...]) -> Any:
         """Return how a function that goes by value is made: one that others may compare is named."""

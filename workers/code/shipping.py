@@ -82,6 +82,9 @@ class Shipment:
     """Whether a live object changes what it captures, which the client and other code may read: it runs at once."""
     watched: Guard | None = field(default=None, compare=False, repr=False)
     """Of a live object that captures what may change: the guard that tells after a run whether the code changed it."""
+    imports: str = field(default="", compare=False)
+    """A module of the user's that the payload has by name, so that a copy in this process would read what stands there
+    when it runs."""
     registrations: bytes = field(default=b"", repr=False)
     """The users' registrations for built-in ops when it was sent; see `op_registry_sync`."""
 
@@ -190,6 +193,9 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
                 f"'{name}' calls '{guard.stale_cache}', whose cache has results of before something that it reads was "
                 "changed: a worker computes them anew, from what stands there now; call cache_clear() after the change",
             )
+    if guard.unseen:
+        changes = True
+        _warn_of_unseen(obj, name, guard.unseen, shares)
     if shares and (changes or error is not None):
         return _ship_by_reference(obj, name, guard, guarded=not changes)
     payload = buffer.getvalue()
@@ -197,7 +203,10 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
     classes = class_table(fingerprint, pickler, obj)
     shipment = Shipment(fingerprint=fingerprint, name=name, payload=payload, classes=classes)
     if in_process and not pickler.captured:
-        shipment = replace(shipment, live=obj, guard=guard, watched=guard if guard.has_state else None)
+        watched = guard if guard.has_state else None
+        shipment = replace(shipment, live=obj, guard=guard, watched=watched, imports=pickler.imports)
+    elif in_process and pickler.imports:
+        shipment = replace(shipment, guard=guard, imports=pickler.imports)
     elif in_process and (others := [one for one in pickler.classes if isinstance(one, type) and one is not obj]):
         # its copies use the program's own, as long as they stay as they are
         shipment = replace(shipment, guard=CapturedState(others, content=content_of, guard=Guard()).guard)
@@ -225,6 +234,8 @@ def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> S
 def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> Shipped:
     """Ship an object by reference under a fingerprint of its own: it shares its state with the client, or cannot be
     pickled. A `guarded` object gets another one when its captured state has changed."""
+    if guarded:
+        CapturedState([obj], content=content_of, guard=guard, by_reference=True)
     fingerprint = by_reference(obj, guard if guarded else None)
     held = guard if guarded else None
     watched = guard if guard.has_state else None
@@ -294,6 +305,16 @@ def _warn_of_changes(obj: Any, name: str, pickler: CodePickler, changed: str | N
     return True
 
 
+def _warn_of_unseen(obj: Any, name: str, unseen: str, shared: bool) -> None:
+    """Warn once of code that reads what no guard can compare."""
+    what = f"'{name}' reads by way of '{unseen}', which tells nobody when what stands there is changed"
+    if shared:
+        what += ": its calls, forward and backward, run at once, one after the other in program order"
+        warn_once(obj, f"{what}; to run them side by side, pass what they read as arguments", _warned_of_sharing)
+    else:
+        warn_once(obj, f"{what}: a worker reads what it finds; pass it as an argument, or name it in the code")
+
+
 def _has_writer(cls: type[Any]) -> bool:
     """Tell whether a method of a class might change a container."""
     members = [member for base in cls.__mro__ for member in vars(base).values()]
@@ -340,14 +361,11 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
     if shipment.live is not None:
         if shipment.guard is None or shipment.guard.holds():
             return shipment.live
-        if not shipment.payload:
-            raise NotShippable(
-                f"something that '{shipment.name}' reads (a variable, an attribute of its class) was changed after it "
-                "was applied and before it ran, and it captures what cannot be copied; pass what changes as an argument"
-            )
+        _check_copied(shipment)
         with opening_as_worker():  # a copy that reads what the object read when it was shipped
             return open_shipment(replace(shipment, live=None, guard=None))
     if shipment.guard is not None and not shipment.guard.holds():
+        _check_copied(shipment)
         with opening_as_worker():
             return open_shipment(replace(shipment, guard=None), captured)
     if not captured:
@@ -370,6 +388,17 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
         if len(_bound) > BOUND_KEPT:
             _bound.popitem(last=False)
     return held[0]
+
+
+def _check_copied(shipment: Shipment) -> None:
+    """Check that a copy reads what the code read when it was shipped."""
+    if shipment.payload and not shipment.imports:
+        return
+    what = f"it reads the module '{shipment.imports}', which" if shipment.imports else "it captures what"
+    raise NotShippable(
+        f"something that '{shipment.name}' reads (a variable, an attribute of its class) was changed after it was "
+        f"applied and before it ran, and {what} cannot be copied; pass what changes as an argument"
+    )
 
 
 def _open(shipment: Shipment, captured: Sequence[Any]) -> Any:

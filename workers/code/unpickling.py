@@ -25,6 +25,7 @@ from raygrad.autograd.nodes.captured_leaves import captured_tensor
 from raygrad.autograd.tensor.tensor import Tensor
 
 from .array_form import ArrayForm, formed
+from .enumerations import set_attributes
 from .identity import State, Token, restored
 
 ClassName: TypeAlias = tuple[str, bool]
@@ -151,11 +152,13 @@ def functions_of(code: Any) -> Generator[None, None, None]:
         _opening.functions = before
 
 
-def fill_class(cls: type, how: tuple[Any, Any]) -> type:
+def fill_class(cls: type, how: tuple[Any, ...]) -> type:
     finished = cast("set[int]", _opening.finished)
     if id(cls) not in finished:
-        setter, state = how
+        setter, state, *members = how
         setter(cls, state)
+        if members:
+            set_attributes(cls, *members)
         _opened_classes.setdefault(class_names[cls], cls)
         finished.add(id(cls))
     return cls

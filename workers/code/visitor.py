@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, cast
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 
-from .bytecode import names_in
+from .bytecode import BY_TEXT, names_in
 from .guard import ABSENT, MADE_BY_PYTHON, Part
 from .importable import imports_alike, is_well_known
 
@@ -178,18 +178,18 @@ def through_modules(function: FunctionType, held: Sequence[Part]) -> list[Part]:
     """Return the attributes of user modules that a function may read: those modules among its parts, by its code's
     names."""
     wanted = names_in(function.__code__)
-    modules: list[Any] = [part[3] for part in held if type(part[3]) is ModuleType]
+    modules: list[Any] = [part[3] for part in held if isinstance(part[3], ModuleType)]
     modules += imported_inside(function).values()
     found: list[Part] = []
     for module in modules:  # which grows: a.b.RATE
         if is_well_known(module):
             continue
         space = cast("dict[str, Any]", vars(module))
-        for name in wanted.all:
+        for name in (*wanted.all, "__getattr__"):
             if name in space:
                 value = space[name]
                 found.append(("through module", name, space, value))
-                if type(value) is ModuleType and not any([value is one for one in modules]):
+                if isinstance(value, ModuleType) and not any([value is one for one in modules]):
                     modules.append(value)
     return found
 
@@ -206,9 +206,33 @@ def imported_inside(function: FunctionType) -> dict[str, ModuleType]:
         path = name.split(".")
         for length in range(1, len(path) + 1):
             module = sys.modules.get(".".join(path[:length]))
-            if type(module) is ModuleType:
+            if isinstance(module, ModuleType):
                 found[module.__name__] = module
     return found
+
+
+def looked_up(function: FunctionType) -> list[str]:
+    """Return the globals that a function's code names in strings which it may look up or evaluate."""
+    space = function.__globals__
+    return [name for name in names_in(function.__code__).texts if name in space and not name.startswith("__")]
+
+
+def unnamed_lookup(function: FunctionType) -> str:
+    """Return by what a function's code finds objects that it does not name, as by `globals()[key]`; "" if by nothing
+    of the kind."""
+    names = names_in(function.__code__)
+    space = function.__globals__
+    for lookup in names.lookups:
+        if lookup in space or (lookup in BY_TEXT and looked_up(function)):
+            continue  # a function of the user's, or a lookup of what its strings name
+        return lookup
+    return ""
+
+
+def import_parts(function: FunctionType) -> list[Part]:
+    """Return the references by which a function's code finds the modules of the user's that it imports."""
+    modules = imported_inside(function).items()
+    return [("global", name, sys.modules, one) for name, one in modules if not is_well_known(one)]
 
 
 DISPATCHES: Final = cast(Any, functools.singledispatch(len)).__code__
@@ -230,7 +254,7 @@ def annotation_parts(function: FunctionType) -> list[Part]:
 
 
 def class_parts(cls: type) -> list[Part]:
-    """Return the bases and members of a class."""
+    """Return the bases, members and metaclass of a class."""
     made = _MADE_IN_FUNCTIONS if isinstance(cls, FunctionMeta) else MADE_BY_PYTHON
     found: list[Part] = []
     add = found.append
@@ -240,6 +264,9 @@ def class_parts(cls: type) -> list[Part]:
     for name, value in list(cls.__dict__.items()):
         if name not in made and type(value) not in _SLOTS_OF_CLASSES:
             add(("member", name, cls, value))
+    metaclass = type(cls)
+    if metaclass is not type and metaclass is not FunctionMeta and not imports_alike(metaclass.__module__):
+        add(("metaclass", "", cls, metaclass))
     return found
 
 
@@ -269,13 +296,12 @@ def slot_parts(value: Any, names: Iterable[str]) -> list[Part]:
 
 
 def slot_names(cls: type[Any]) -> list[str]:
-    """Return the names of the slots of a class and of what it inherits from."""
+    """Return the names of the slots of a class and of what it inherits from, as Python mangles them."""
     found: list[str] = []
     for base in cls.__mro__:
         if "__slots__" in base.__dict__:
-            names: Any = base.__dict__["__slots__"]
-            found += (names,) if isinstance(names, str) else names
-    return [name for name in found if name not in ("__dict__", "__weakref__")] if found else found
+            found += [name for name, one in list(base.__dict__.items()) if type(one) is MemberDescriptorType]
+    return found
 
 
 def method_parts(method: MethodType) -> list[Part]:

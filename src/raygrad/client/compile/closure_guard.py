@@ -12,7 +12,7 @@ import os
 import random
 import sys
 import weakref
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 from types import (
     BuiltinFunctionType,
@@ -199,7 +199,9 @@ class ClosureState(CapturedState):
             if root.level:
                 name = importlib.util.resolve_name("." * root.level + name, str(space.get("__package__") or ""))
             value = modules.get(name, ABSENT)
-            self.guard.references([("global", name, modules, value)])
+            self.guard.references([part := ("global", name, modules, value)])
+            if isinstance(value, ModuleType) and type(value) is not ModuleType:
+                found.append(part)
             return value
         if not root or root in variables:
             return variables.get(root, ABSENT)
@@ -315,10 +317,6 @@ class ClosureState(CapturedState):
         found: list[Part] = []
         if isinstance(value, np.ndarray | tuple):
             found = self._library_attributes(value)
-        if isinstance(value, defaultdict):
-            part = ("slot", "default_factory", cast(object, value), value.default_factory)
-            self.guard.references([part])
-            found.append(part)
         return found if imports_alike(kind.__module__) else [*found, ("class", "", value, kind)]
 
     def _library_attributes(self, value: Any) -> list[Part]:

@@ -14,6 +14,7 @@ import enum
 import functools
 import gc
 import logging
+import operator
 import pathlib
 import re
 import struct
@@ -28,7 +29,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from raygrad.workers.code.guard import ABSENT
-from raygrad.workers.code.importable import imports_alike
+from raygrad.workers.code.importable import import_name, imports_alike
 
 _FUNCTIONS: Final[dict[str, frozenset[str]]] = {
     module: frozenset(names.split())
@@ -170,15 +171,17 @@ _STATES: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
     (threading.local, _of_local),
     (CACHED_FUNCTION, _of_cache),
     (functools.partial, lambda partial: (partial.func, partial.args, tuple(partial.keywords.items()))),
+    ((operator.attrgetter, operator.itemgetter, operator.methodcaller), lambda getter: getter.__reduce__()),
+    ((types.GenericAlias, type(Final[int])), lambda alias: (alias.__origin__, alias.__args__)),
 )
 """By type, what reads the state of an object that hides it."""
 
 _IMMUTABLE: Final = (
     *(type(None), int, float, complex, str, bytes, slice, range, type(Ellipsis), type(NotImplemented)),
     *(enum.Enum, uuid.UUID),
-    *(np.generic, np.dtype, np.ufunc, decimal.Decimal, Fraction, re.Pattern, pathlib.PurePath, struct.Struct),
+    *(np.generic, np.dtype, decimal.Decimal, Fraction, re.Pattern, pathlib.PurePath, struct.Struct),
     *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
-    *(types.CodeType, types.CellType, types.GenericAlias, types.UnionType),
+    *(types.CodeType, types.CellType, types.UnionType),
 )
 
 _WITHOUT_DATA: Final = (type(threading.Lock()), type(threading.RLock()), logging.Logger, logging.LoggerAdapter)
@@ -198,6 +201,8 @@ def state_reader(value: Any) -> Callable[[Any], Any] | None:
 def is_immutable(value: Any) -> bool:
     """Tell whether an object of a library has no state that changes."""
     kind = cast("type[Any]", type(value))
+    if kind is np.ufunc:  # one that a program makes has a function of its own
+        return import_name(value) is not None
     return kind is object or isinstance(value, _IMMUTABLE + _WITHOUT_DATA) or kind.__module__ in _IMMUTABLE_MODULES
 
 
@@ -206,6 +211,8 @@ def is_hidden(value: Any) -> bool:
     a library, an instance of a class in C."""
     cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
     if imports_alike(cls.__module__):
+        if cls is _KEY or cls is np.ufunc:
+            return True
         if callable(value) or "__get__" in dir(cls):  # code, or a member of a class
             return False
         return isinstance(value, Iterator) or any(map(_is_in_c, cls.__mro__[:-1]))
@@ -220,6 +227,7 @@ def _is_in_c(cls: type[Any]) -> bool:
     return not flags & _HEAP or bool(flags & _FIXED) or isinstance(cls.__dict__.get("__new__"), BuiltinFunctionType)
 
 
+_KEY: Final[Any] = type(functools.cmp_to_key(max))
 _PLAIN: Final = frozenset((dict, list, tuple, set, frozenset, BaseException, Exception))
 _HEAP: Final = 1 << 9
 _FIXED: Final = 1 << 7 | 1 << 8

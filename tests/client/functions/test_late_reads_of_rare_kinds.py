@@ -1,0 +1,64 @@
+"""H17: what user code reads by way of objects that few programs capture is that of its application and of the pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+from raygrad.errors import NotShippable
+
+from .rare_kinds import AT_ONCE, RARE, REFUSED
+from .test_late_reads import MODES, reads_at_each_moment
+
+
+@pytest.mark.filterwarnings("ignore:.*(captures|changes).*:UserWarning")
+@pytest.mark.parametrize("name", RARE)
+def test_h17_what_rare_objects_hold_is_read_in_time(name: str) -> None:
+    eagerly = reads_at_each_moment(RARE[name]())
+    for options in MODES:
+        kind = RARE[name]()
+        with rg.Session(**options):
+            assert reads_at_each_moment(kind) == eagerly, options
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_h17_code_that_reads_what_no_guard_compares_runs_at_once(name: str, workers: int) -> None:
+    eagerly = reads_at_each_moment(AT_ONCE[name]())
+    kind = AT_ONCE[name]()
+    with rg.Session(workers=workers), pytest.warns(UserWarning, match="tells nobody when.*run at once"):
+        assert reads_at_each_moment(kind) == eagerly
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_h17_what_cannot_be_copied_is_refused_once_it_has_changed(name: str) -> None:
+    kind = REFUSED[name]()
+
+    class Reads(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * kind.read()
+
+    with rg.Session(workers=1):
+        x = rg.ones(2)
+        Reads.apply(x)
+        unchanged = Reads.apply(x)
+        assert unchanged.tolist() == [1.0, 1.0]
+        Reads.apply(x).tolist()
+        late = Reads.apply(x)
+        kind.put(2.0)
+        with pytest.raises(NotShippable, match="was changed after it was applied"):
+            late.tolist()
+
+
+@pytest.mark.ray
+@pytest.mark.filterwarnings("ignore:.*(captures|changes).*:UserWarning")
+def test_h17_on_ray_what_rare_objects_hold_is_read_in_time(ray_started: Any) -> None:
+    eagerly = {name: reads_at_each_moment(make()) for name, make in RARE.items()}
+    found = {}
+    with rg.Session("ray", workers=2):
+        for name, make in RARE.items():
+            found[name] = reads_at_each_moment(make())
+    assert found == eagerly
