@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 
+class BatchedDraw(NoSingleValue):
+    """Code that runs once for all examples draws random numbers, of which each example has a stream of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "vmap: random numbers were drawn in code of a Function that runs once for all examples; draw them outside "
+            "of vmap, or set generate_vmap_rule=True"
+        )
+
+
 class VmapLevel:
     """A level of vmap.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ EXAMPLES: Final = 8 << 40
 """Of code that runs once for all examples of a batch, which have streams of their own: it must not draw."""
 REFUSED: Final = 9 << 40
 """Of code that runs for one example under vmap with randomness "error"."""
+EXAMPLE: Final = 10 << 40
+"""Of a pass for one example, whose number follows, under vmap with randomness "different"."""
 
 
 class StreamOrigin(NamedTuple):
@@ -119,9 +121,14 @@ class RandomStream:
         )
 
     def is_marked(self, mark: int) -> bool:
-        """Tell whether a mark is among the parts of the path of the application whose code this is."""
-        paths = self.origin.paths
-        return bool(paths) and mark in paths[0][1:]
+        """Tell whether a mark is among the parts of the paths for which this code runs, or of those around it."""
+        waiting = [*self.origin.paths]
+        while waiting:
+            path = waiting.pop()
+            if mark in path[1:]:
+                return True
+            waiting += getattr(path[0], "paths", ())  # plain data, where it has travelled
+        return False
 
     def next_pass(self) -> Path:
         """Return the path of a pass that begins."""
@@ -171,6 +178,17 @@ class PassStream:
         """Begin a run of the backward of one application in a pass."""
         self.path, self.application, self._opened, self._common = path, application, None, None
 
+    def marked(self, *marks: int) -> PassStream:
+        """Return the streams of the same code where it runs for examples of a batch."""
+        made = PassStream()
+        assert self.path is not None
+        made.path, made.application = (*self.path, *marks), self.application or getattr(self.node, "_path", None)
+        return made
+
+    def for_example(self, number: int, randomness: str) -> PassStream:
+        """Return the streams of the same code where it runs for one example of a batch."""
+        return self.marked(*example_marks(number, randomness))
+
     def opened(self) -> RandomStream:
         """Return the stream of the code that is running."""
         assert self.path is not None
@@ -182,6 +200,17 @@ class PassStream:
         if self._opened is None or self._opened[0] is not of:
             self._opened = (of, RandomStream(origin_for(((*of, BACKWARD), self.path))))
         return self._opened[1]
+
+
+def example_marks(number: int, randomness: str) -> tuple[int, ...]:
+    """Return what a path says of an example of a batch."""
+    return () if randomness == "same" else (REFUSED,) if randomness == "error" else (EXAMPLE, number)
+
+
+def path_for_example(path: Path, number: int, randomness: str) -> Path:
+    """Return the path of the application to one example of a batch, given that to all of them: a generated rule applies
+    a Function to one after the other."""
+    return path if randomness == "same" else (path[0], path[1] + number, *path[2:])
 
 
 StreamHolder: TypeAlias = "RandomStream | Path | UnopenedStream | PassStream"
@@ -202,14 +231,19 @@ def current_stream(here: Modes) -> RandomStream:
 
 
 @contextmanager
-def aside(here: Modes) -> Generator[None]:
-    """Run code of the user's that eager programs do not run, such as `infer`, in a block: what it draws and applies is
-    not counted."""
-    outer, here.stream = here.stream, UnopenedStream(_SAME[0])
+def running_with(here: Modes, stream: StreamHolder) -> Generator[None]:
+    """Let code in a block draw from another stream."""
+    outer, here.stream = here.stream, stream
     try:
         yield
     finally:
         here.stream = outer
+
+
+def aside(here: Modes) -> AbstractContextManager[None]:
+    """Return a block for code of the user's that eager programs do not run, such as `infer`: what it draws and applies
+    is not counted."""
+    return running_with(here, UnopenedStream(_SAME[0]))
 
 
 def path_of_application(here: Modes) -> Path:

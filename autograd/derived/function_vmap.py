@@ -16,7 +16,15 @@ from raygrad.errors import AutogradError, NoSingleValue
 from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, unwrap_batched
 from ..core.modes import state
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
-from ..core.random_streams import VMAP, Path, current_stream, path_of_application
+from ..core.random_streams import (
+    VMAP,
+    Path,
+    RandomStream,
+    StreamHolder,
+    current_stream,
+    path_of_application,
+    running_with,
+)
 from ..core.recorder import Pending
 from ..dispatch.device_dispatch import tensor_devices
 from ..dispatch.random_numbers import GeneratorState, drawn_alike
@@ -53,7 +61,8 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
             fit.
     """
     if issubclass(cls, FusedJvp):  # how a session applies a Function in forward mode
-        return _by_rule(cls, args, named, level)
+        with running_with(state.here, _stream_of_fused(args, level, path_of_application(state.here))):
+            return _by_rule(cls, args, named, level)
     if cls._traits.setup is None:
         raise AutogradError(
             f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
@@ -69,6 +78,16 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
         return _applied(cls, args, named, level, path, flows, tangents)
     finally:
         here.stream = outer
+
+
+def _stream_of_fused(args: tuple[Any, ...], level: VmapLevel, path: Path) -> StreamHolder:
+    """Return the stream in which a session applies a Function and its jvp to each example: that of a rule, or, where
+    tangents alone differ between examples, one whose first application is that to all of them."""
+    if any(unwrap_batched(arg, level)[1] is not None for arg in args[1 : 1 + args[0][0]]):
+        return (*path, VMAP)
+    stream = RandomStream(path[0])
+    stream.reseed(path[0], (path[1], 0, 0, 0))
+    return stream
 
 
 def _applied(

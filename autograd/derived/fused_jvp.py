@@ -15,7 +15,8 @@ from raygrad.errors import MissingDerivative
 
 from .. import ops
 from ..core.modes import state
-from ..core.random_streams import Path
+from ..core.random_streams import Path, current_stream
+from ..dispatch.random_numbers import drawn_alike
 from ..forward_ad import dual_at_level
 from ..forward_mode.tangents import LocalAliasNode
 from ..functions.function import Function, apply_with_tangents
@@ -82,11 +83,15 @@ class FusedJvp(Function):
         one_for_all = all(dim is None for dim in dims[: request[0]])  # the outputs are those of any example
         first: list[Any] = []
         made: list[Sequence[Any]] = []
-        for number in range(max(size, 1)):
-            given = [x if d is None else example_of(x, d, number, size) for x, d in zip(items, dims, strict=True)]
-            given[:copied] = [_copied(item) for item in given[:copied]]
-            first = first or given
-            made.append(cls.apply(request, *given))
+        if info.randomness == "error":
+            current_stream(state.here).refuse_draws()
+        with drawn_alike(info.randomness == "same") as again:
+            for number in range(max(size, 1)):
+                again()
+                given = [x if d is None else example_of(x, d, number, size) for x, d in zip(items, dims, strict=True)]
+                given[:copied] = [_copied(item) for item in given[:copied]]
+                first = first or given
+                made.append(cls.apply(request, *given))
         outs: list[Any] = []
         out_dims: list[int | None] = []
         for number, parts in enumerate(zip(*made, strict=True)):

@@ -16,17 +16,17 @@ from weakref import WeakKeyDictionary
 from raygrad.errors import AutogradError
 
 from .. import ops
-from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched
+from ..core.batched_data import BatchedDraw, VmapLevel, open_vmap_level, outside_vmap_level, unwrap_batched
 from ..core.modes import state
 from ..core.pytree import Structure, unflatten
-from ..core.random_streams import EXAMPLES
+from ..core.random_streams import EXAMPLES, path_for_example, running_with
 from ..dispatch.device_dispatch import tensor_devices
 from ..functions.context import FunctionNode
 from ..functions.function import Function
 from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
 from ..tensor.tensor import Tensor
 from ..vmap import along, batched
-from ..vmap.batched_backward import backward_batched
+from ..vmap.batched_backward import backward_batched, picked_example, picked_node, stack_gradients
 
 RESERVED = "_vmapped_"
 """The prefix of context attributes that belong to a generated rule (VM-13)."""
@@ -167,7 +167,7 @@ class VmappedFunction(Function):
         batch, level = kept.batch, kept.batch.level
         with open_vmap_level(level):
             example = _inner_context(ctx, kept, kept.saved)
-            found = backward_batched(example, batch.wrapped(grads, batch.out_dims), state.grad)
+            found = backward_batched(example, batch.wrapped(grads, batch.out_dims), state.grad, generated=True)
             parts = [unwrap_batched(grad, level) for grad in found]
         _copy_attributes(example, ctx, level)
         out: list[Any] = [None] * (1 + len(batch.dims))
@@ -178,20 +178,41 @@ class VmappedFunction(Function):
 
     @classmethod
     def jvp(cls, ctx: Any, *tangents: Any) -> Any:
-        """Run the inner jvp once."""
+        """Run the inner jvp once, or once for each example if it draws random numbers."""
         kept: InnerContext = ctx._vmapped_kept
         batch, level = kept.batch, kept.batch.level
         given = batch.wrapped(tangents[1:], batch.dims)
         with open_vmap_level(level):
             example = _inner_context(ctx, kept, kept.forward)
             of_args = [None if place is None else given[place] for place in batch.places()]
-            raw = cls._of.jvp(example, *of_args)
+            raw = _jvp_of_batch(cls._of, example, of_args, level)
             parts = [unwrap_batched(tangent, level) for tangent in _several(raw)]
         out: list[Any] = []
         for number, (tangent, lies) in enumerate(parts):
             dim = batch.out_dims[number] if number < len(batch.out_dims) else None
             out.append(tangent if dim is None or tangent is None else along(tangent, lies, dim, level.size))
         return tuple(out) if isinstance(raw, tuple) else out[0]
+
+
+def _jvp_of_batch(of: type[Function], example: FunctionNode, tangents: Sequence[Any], level: VmapLevel) -> Any:
+    """Return what a user's jvp returns on batched tensors; `level` is open."""
+    here = state.here
+    path: Any = here.stream
+    try:
+        with running_with(here, (*path, EXAMPLES)):
+            return of.jvp(example, *tangents)
+    except BatchedDraw:
+        saved, several, made = example.saved_tensors, False, list[tuple[Any, ...]]()
+        for number in range(max(level.size, 1)):
+            with outside_vmap_level(level):
+                one = picked_node(example, saved, level, number)
+                with running_with(here, path_for_example(path, number, level.randomness)):
+                    raw = of.jvp(one, *[picked_example(tangent, level, number) for tangent in tangents])
+            several = isinstance(raw, tuple)
+            made.append(_several(raw))
+        with outside_vmap_level(level):
+            outs = tuple([stack_gradients(parts, level) for parts in zip(*made, strict=True)])
+        return outs if several else outs[0]
 
 
 def _several(raw: Any) -> tuple[Any, ...]:

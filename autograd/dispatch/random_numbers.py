@@ -20,7 +20,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core import dtypes
-from ..core.batched_data import batched, single_value_error
+from ..core.batched_data import BatchedDraw, batched
 from ..core.modes import state
 from ..core.random_streams import (
     DEFAULT_SEED,
@@ -127,6 +127,8 @@ def manual_seed(seed: int) -> None:
     stream = current_stream(state.here)
     if stream is PROGRAM:
         _doing(partial(_seed, seed))
+    elif stream.is_marked(EXAMPLES):
+        raise BatchedDraw
     else:
         stream.reseed(StreamOrigin(seed, RESEEDED))
 
@@ -209,12 +211,14 @@ def _check_marks(stream: RandomStream) -> None:
 
     Raises:
         AutogradError: it runs for one example, and random operations are forbidden.
-        NoSingleValue: it runs for all examples at once, each of which draws by a path of its own.
+        BatchedDraw: it runs for all examples at once, each of which draws by a path of its own.
     """
-    if stream.is_marked(REFUSED) or (stream.is_marked(EXAMPLES) and state.batches[-1].randomness == "error"):
+    if stream.is_marked(REFUSED):
         raise AutogradError(_REFUSED)
     if stream.is_marked(EXAMPLES):
-        raise single_value_error("a random operation")
+        if state.batches and state.batches[-1].randomness == "error":
+            raise AutogradError(_REFUSED)
+        raise BatchedDraw
 
 
 def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, device: Any = None) -> Tensor:

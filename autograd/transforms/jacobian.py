@@ -21,7 +21,7 @@ from ..core.batched_data import VmapLevel, open_vmap_level
 from ..core.pytree import Structure, flatten, unflatten
 from ..devices.serving import factory_device
 from ..dispatch.device_dispatch import made_on
-from ..dispatch.random_numbers import drawn_alike
+from ..dispatch.random_numbers import GeneratorState, drawn_alike
 from ..tensor.tensor import Tensor
 from ..vmap.vmap import vmap
 from .common import Argnums, positions_of, with_arguments
@@ -157,9 +157,11 @@ def along_basis(
     randomness: str = "error",
 ) -> tuple[Tensor, ...]:
     """Return the results of `product` for each basis vector of `tensor`, stacked along a new first dimension."""
+    before = GeneratorState()
     try:
         return vmap(product, randomness=randomness, chunk_size=chunk_size)(_basis_of(tensor))
     except NoSingleValue:
+        before.back()  # what ran in vain is not counted
         return one_by_one(product, tensor, randomness)
 
 
@@ -171,7 +173,7 @@ def one_by_one(
     vectors = [basis[number] for number in range(size)] or [ops.zeros_as(basis.sum(0))]
     found: list[tuple[Tensor, ...]] = []
     forbidding = open_vmap_level(VmapLevel(len(vectors))) if randomness == "error" else nullcontext()
-    with drawn_alike(randomness == "same") as again, forbidding:
+    with drawn_alike(randomness != "different") as again, forbidding:
         for vector in vectors:
             again()
             found.append(product(vector))

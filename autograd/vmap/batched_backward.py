@@ -7,12 +7,15 @@ Called by a Function's node when a gradient or a saved tensor is batched; the no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import NoSingleValue
 
 from .. import ops
-from ..core.batched_data import VmapLevel, innermost_vmap_level, outside_vmap_level, unwrap_batched
+from ..core.batched_data import BatchedDraw, VmapLevel, innermost_vmap_level, outside_vmap_level, unwrap_batched
+from ..core.modes import state
+from ..core.random_streams import EXAMPLES, REFUSED, PassStream, path_for_example, running_with
 from ..core.recorder import Pending
 from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
 from ..tensor.tensor import Tensor
@@ -23,32 +26,54 @@ if TYPE_CHECKING:
     from ..functions.context import FunctionNode
 
 
-def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
-    """Run a user's backward on batched gradients or saved tensors: once, or once for each example if it works on arrays
-    and vmap may generate rules for the Function."""
+def backward_batched(
+    node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool, *, generated: bool = False
+) -> list[Tensor | None]:
+    """Run a user's backward on batched gradients or saved tensors: once, or once for each example if it draws random
+    numbers, or works on arrays and vmap may generate rules for the Function. A `generated` rule runs it, to whose
+    application those to the examples belong."""
+    here = state.here
+    outer: Any = here.stream
     try:
-        return node._run_backward(grads, create_graph)
-    except NoSingleValue:
-        if not node._function.generate_vmap_rule:
+        with running_with(here, outer.marked(EXAMPLES)):
+            return node._run_backward(grads, create_graph)
+    except NoSingleValue as error:
+        drawn = isinstance(error, BatchedDraw)
+        if not drawn and not node._function.generate_vmap_rule:
             raise
         saved = node.saved_tensors
         level = innermost_vmap_level([*grads, *saved, *node._attributes().values()])
         if level is None:
+            if drawn:  # it reads nothing that differs between examples
+                return node._run_backward(grads, create_graph)
             raise
     found: list[list[Tensor | None]] = []
     with outside_vmap_level(level):
         for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
-            one = _picked_node(node, saved, level, number)
-            found.append(one._run_backward([_picked(g, level, number) for g in grads], create_graph))
-    return [_stacked(parts, level) for parts in zip(*found, strict=True)]
+            one = picked_node(node, saved, level, number)
+            given = [picked_example(g, level, number) for g in grads]
+            with running_with(here, _stream_of_example(outer, number, level.randomness, generated)):
+                run = partial(backward_batched, one) if here.batches else one._run_backward
+                found.append(run(given, create_graph))
+    return [stack_gradients(parts, level) for parts in zip(*found, strict=True)]
 
 
-def _picked(value: Any, level: VmapLevel, number: int) -> Any:
+def _stream_of_example(outer: PassStream, number: int, randomness: str, generated: bool) -> PassStream:
+    if not generated:
+        return outer.for_example(number, randomness)
+    made = outer.marked(*([REFUSED] if randomness == "error" else ()))
+    assert made.application is not None
+    made.application = path_for_example(made.application, number, randomness)
+    return made
+
+
+def picked_example(value: Any, level: VmapLevel, number: int) -> Any:
+    """Return one example of a value that may be batched at a level."""
     whole, dim = unwrap_batched(value, level)
     return whole if dim is None else example_of(whole, dim, number, level.size)
 
 
-def _stacked(parts: Sequence[Tensor | None], level: VmapLevel) -> Tensor | None:
+def stack_gradients(parts: Sequence[Tensor | None], level: VmapLevel) -> Tensor | None:
     """Return the gradients of all examples as a batched one, zeros for undefined ones; None if all are undefined."""
     some = next((part for part in parts if part is not None), None)
     if some is None:
@@ -56,14 +81,16 @@ def _stacked(parts: Sequence[Tensor | None], level: VmapLevel) -> Tensor | None:
     return batched(stacked_examples([ops.zeros_as(some) if p is None else p for p in parts], level.size), 0, level)
 
 
-def _picked_node(node: FunctionNode, saved: Sequence[Any], level: VmapLevel, number: int) -> FunctionNode:
+def picked_node(node: FunctionNode, saved: Sequence[Any], level: VmapLevel, number: int) -> FunctionNode:
     """Return a context for one example."""
     one = object.__new__(type(node))
     one.__dict__.update(node.__dict__)
-    one._saved = [None if t is None else SavedSlot(VALUE, -1, _picked(t, level, number), UNSHARED, 0) for t in saved]
+    one._saved = [
+        None if t is None else SavedSlot(VALUE, -1, picked_example(t, level, number), UNSHARED, 0) for t in saved
+    ]
     for name, value in node._attributes().items():
         if isinstance(value, Tensor):
-            setattr(one, name, _picked(value, level, number))
+            setattr(one, name, picked_example(value, level, number))
     return one
 
 
@@ -80,12 +107,15 @@ def for_each_example(
     if level is None:
         return None
     found: list[list[Tensor | None]] = []
+    here = state.here
+    stream: Any = here.stream
     with outside_vmap_level(level):
         for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
-            one = [_picked(tensor, level, number) for tensor in tensors]
-            given = run(one if as_tensors else [None if t is None else t._data for t in one])
+            one = [picked_example(tensor, level, number) for tensor in tensors]
+            with running_with(here, stream.for_example(number, level.randomness)):
+                given = run(one if as_tensors else [None if t is None else t._data for t in one])
             found.append([_gradient_tensor(grad) for grad in given])
-        out = [_stacked(parts, level) for parts in zip(*found, strict=True)]
+        out = [stack_gradients(parts, level) for parts in zip(*found, strict=True)]
     return out if as_tensors else [None if t is None else t._data for t in out]
 
 

@@ -338,7 +338,7 @@ def test_draws_in_threads_of_user_code_are_warned_of(session: Any) -> None:
         @staticmethod
         def forward(ctx: Any, x: Any, given: bool) -> Any:
             generator = rg.generator()
-            draw = generator.random if given else partial(rg.rand, 1)
+            draw: Any = generator.random if given else partial(rg.rand, 1)
             with ThreadPoolExecutor(1) as pool:
                 return x * float(pool.submit(draw).result())
 

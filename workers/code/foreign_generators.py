@@ -12,7 +12,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -78,7 +78,8 @@ def _variables_of(function: FunctionType) -> Callable[[str], Any]:
 
 def _drawn_from(code: CodeType, value: Callable[[str], Any]) -> str | None:
     """Return how code names a generator's method, inner functions included."""
-    passed = {name for one in code.co_consts if isinstance(one, tuple) for name in one if isinstance(name, str)}
+    constants: Any = code.co_consts
+    passed = {name for one in constants if isinstance(one, tuple) for name in cast("tuple[Any, ...]", one)}
     for root, path in _dotted_names(code, value):
         found = root
         for name in path[1:]:

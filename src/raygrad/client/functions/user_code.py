@@ -172,7 +172,7 @@ class UserCode:
     def look_at_argument(self, function: type[Any], place: int | str, value: Any) -> None:
         """Look for generators of random numbers in an object that a Function is given: once in each function, and once
         in objects of one type."""
-        seen = (function, place, getattr(value, "__code__", None) or (type(value), getattr(value, "__name__", "")))
+        seen: Any = (function, place, getattr(value, "__code__", None) or (type(value), getattr(value, "__name__", "")))
         if seen not in self._examined:
             self._examined.add(seen)
             self._warn_of_generators(value, function, place)
