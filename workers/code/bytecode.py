@@ -208,7 +208,12 @@ def _user_of(instructions: list[dis.Instruction], position: int) -> tuple[int | 
         if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
             return None, 0
         taken = _TAKEN.get(one.opname)
-        if taken is None:
+        if one.opname == "CALL":  # Python 3.11 counts what it takes at the instruction before
+            given = one.arg or 0
+            if depth <= given + 2:
+                return number, depth
+            depth -= given + 1
+        elif taken is None:
             effect = dis.stack_effect(one.opcode, one.arg if one.opcode >= dis.HAVE_ARGUMENT else None)
             if depth + effect < 1:
                 return number, depth
