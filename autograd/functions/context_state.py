@@ -228,8 +228,8 @@ def bind_lent_leaves(node: FunctionNode, leaves: dict[int, Tensor]) -> None:
 
 def copied_arguments(node: FunctionNode) -> dict[str, Any]:
     """Return the attributes of ctx that are copies of arguments which forward was given."""
-    own = vars(node)
-    return {name: own[name] for name in node._copied if name in own}
+    names = node._copied
+    return {name: vars(node)[name] for name in names if name in vars(node)} if names else _NONE
 
 
 def note_copied_arguments(node: FunctionNode, names: tuple[str, ...]) -> None:

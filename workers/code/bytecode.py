@@ -175,8 +175,10 @@ def passes_on(code: CodeType, name: str) -> bool:
 
 def contents_changed(code: CodeType, name: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield how code changes the contents of what a variable stands for, inner functions included: the path to what is
-    changed ("[]" for an item), and the method, or "" for an item that is stored or deleted."""
+    changed ("[]" for an item), and the method, `OUT` for `out=` of a call, or "" for an item that is stored or
+    deleted."""
     instructions = [one for one in dis.get_instructions(code) if one.opname not in _NO_EFFECT]
+    keywords = _keywords_of_calls(code)
     for position, one in enumerate(instructions):
         if one.opname not in ("LOAD_GLOBAL", "LOAD_DEREF") or one.argval != name:
             continue
@@ -184,7 +186,12 @@ def contents_changed(code: CodeType, name: str) -> Iterator[tuple[tuple[str, ...
         user, depth = _user_of(instructions, position)
         while user is not None:
             taker = instructions[user]
-            if taker.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
+            if taker.offset in keywords:
+                names = keywords[taker.offset]
+                place = depth - (taker.opname == "CALL_KW")  # which has the names on top
+                if 1 <= place <= len(names) and names[-place] == "out":
+                    yield path, OUT
+            elif taker.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
                 added_to = instructions[user - 1].opname == "SWAP"  # `a[i] += 1` brings `a` into its place at the end
                 if depth == (3 if added_to else 2):  # the container, neither the value nor the index
                     yield path, ""
@@ -201,6 +208,26 @@ def contents_changed(code: CodeType, name: str) -> Iterator[tuple[tuple[str, ...
         yield from contents_changed(inner, name)
 
 
+OUT: Final = "out="
+"""How code changes an array that it passes on to be written to."""
+
+
+def _keywords_of_calls(code: CodeType) -> dict[int, tuple[str, ...]]:
+    """Return, by the offset of each call with keyword arguments, their names."""
+    found: dict[int, tuple[str, ...]] = {}
+    if not any(["out" in cast("tuple[Any, ...]", const) for const in code.co_consts if type(const) is tuple]):
+        return found
+    names: Any = None
+    for one in dis.get_instructions(code):
+        if one.opname == "KW_NAMES" or one.opname == "LOAD_CONST":  # from Python 3.13 on a constant before the call
+            names = code.co_consts[one.arg or 0], one.opname == "KW_NAMES"
+        elif names is not None and one.opname == ("CALL" if names[1] else "CALL_KW"):
+            found[one.offset] = names[0]
+        if one.opname not in ("KW_NAMES", "LOAD_CONST", "PRECALL", "CACHE"):
+            names = None
+    return found
+
+
 def _user_of(instructions: list[dis.Instruction], position: int) -> tuple[int | None, int]:
     """Return which instruction takes what one has loaded from the stack, None if it is not sure, and at what depth in
     the stack it is then."""
@@ -210,7 +237,12 @@ def _user_of(instructions: list[dis.Instruction], position: int) -> tuple[int | 
         if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
             return None, 0
         taken = _TAKEN.get(one.opname)
-        if taken is None:
+        if one.opname == "CALL":  # Python 3.11 counts what it takes at the instruction before
+            given = one.arg or 0
+            if depth <= given + 2:
+                return number, depth
+            depth -= given + 1
+        elif taken is None:
             effect = dis.stack_effect(one.opcode, one.arg if one.opcode >= dis.HAVE_ARGUMENT else None)
             if depth + effect < 1:
                 return number, depth

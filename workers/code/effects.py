@@ -15,7 +15,7 @@ import numpy as np
 
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .bytecode import ARRAY_MUTATORS, contents_changed, inner_codes, paths_to, stored_outside, stores_attribute
+from .bytecode import ARRAY_MUTATORS, OUT, contents_changed, inner_codes, paths_to, stored_outside, stores_attribute
 from .guard import ABSENT
 from .importable import is_well_known
 from .visitor import DEPTH, PLAIN, TRANSPARENT, Part, parts, reachable
@@ -163,15 +163,16 @@ class _ChangeSearch:
 def _changes_contents(code: CodeType, name: str, value: Any) -> bool:
     """Tell whether code changes an array that a variable stands for, or what is in an object of the user's: items, or
     containers and arrays among attributes. Of a container itself the search knows by other means."""
-    if isinstance(value, ModuleType | type | FunctionType | Tensor) or type(value) in PLAIN:
+    if isinstance(value, ModuleType | FunctionType | Tensor) or type(value) in PLAIN:
         return False
     for path, method in contents_changed(code, name):
         changed: Any = value
         for attribute in path:
             changed = ABSENT if attribute == "[]" else inspect.getattr_static(changed, attribute, ABSENT)
         if isinstance(changed, np.ndarray):
-            return not method or method in ARRAY_MUTATORS
-        if path and (isinstance(changed, _CONTAINERS) or (changed is ABSENT and not method)):
+            return not method or method == OUT or method in ARRAY_MUTATORS
+        inside = path and not isinstance(value, type)
+        if inside and (isinstance(changed, _CONTAINERS) or (changed is ABSENT and not method)):
             return True
     return False
 

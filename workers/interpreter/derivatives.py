@@ -40,7 +40,7 @@ from ..code.argument_guard import guard_copies
 from ..values.contexts import Context, with_attributes
 from ..values.slots import Execute, Slots
 from .arguments import given
-from .functions import Host, refuses_write
+from .functions import Host, of_captured, refuses_write
 from .leaf_gradients import BorrowedLeaves, refused as refused_change
 from .silent_stdout import silent_stdout
 from .user_emits import emitting_to
@@ -144,7 +144,7 @@ class _Vjp:
             if not refuses_write(error):
                 raise
             same = ValueError if isinstance(error, ValueError) else AutogradError  # as eagerly
-            raise same(_WRITES.format(name=cls.__name__)) from error
+            raise same(_WRITES.format(name=cls.__name__) + of_captured(read)) from error
         if leaves:
             leaves.take_back(slots, lent, cls.__name__)
         for position in self._owed:

@@ -163,9 +163,11 @@ class _Forward:
                 with packing(cls), nullcontext() if placed is None else guard_of(args):
                     context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid, path)
         except (AutogradError, ValueError) as error:
-            if not refuses_write(error):
+            told = isinstance(error, AutogradError) and isinstance(error.__cause__, ValueError)  # as eagerly
+            cause = error.__cause__ if told else error
+            if not refuses_write(cause):
                 raise
-            raise AutogradError(UNSAID_WRITE.format(name=cls.__name__)) from error
+            raise AutogradError(UNSAID_WRITE.format(name=cls.__name__) + of_captured(read)) from cause
         if guard is not None:
             guard.check()
             if recorded and (copied := guard.names_of(user_attributes(context))):
@@ -255,7 +257,17 @@ FROZEN: Final = "must not be changed in place, since others read it too"
 """In what raygrad says of a write to a tensor of a device that was not declared."""
 
 
-def refuses_write(error: Exception) -> bool:
+def of_captured(read: Sequence[Any]) -> str:
+    """Return what is to be added to the error of a write that was refused, to code which reads captured arrays."""
+    if not any([type(one) is _ARRAY for one in read]):
+        return ""
+    return (
+        ". If it is an array that the code captures, a buffer, say: that is a copy in a session, and read-only; make "
+        "it inside, or once on each worker by rg.worker_local"
+    )
+
+
+def refuses_write(error: BaseException | None) -> bool:
     """Tell whether an error says that something was written to which must not be."""
     return says(error, READ_ONLY) or says(error, FROZEN)
 

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from raygrad.workers.code import bytecode
-from raygrad.workers.code.bytecode import names_in, stores_attribute, writes_items
+from raygrad.workers.code.bytecode import OUT, contents_changed, names_in, stores_attribute, writes_items
 
 RATE = 0.5
 
@@ -52,3 +54,19 @@ def test_stores_to_attributes_and_items_are_told_apart():
     assert not stores_attribute(item.__code__, "grad")
     assert writes_items(item.__code__)
     assert not writes_items(attribute.__code__)
+
+
+def test_what_a_call_is_given_to_write_to_is_changed() -> None:
+    def last(x: Any) -> None:
+        np.multiply(x, 2.0, out=buffer)
+
+    def not_last(x: Any) -> None:
+        np.multiply(x, 2.0, out=buffer.part, where=True)
+
+    def read(x: Any) -> Any:
+        return np.multiply(buffer, buffer[0], out=x)
+
+    buffer: Any = np.zeros(2)
+    assert list(contents_changed(last.__code__, "buffer")) == [((), OUT)]
+    assert list(contents_changed(not_last.__code__, "buffer")) == [(("part",), OUT)]
+    assert list(contents_changed(read.__code__, "buffer")) == []
