@@ -15,6 +15,7 @@ import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.tracebacks import attribute_of
 from raygrad.workers.code.changing_code import definition_of
 from raygrad.workers.code.effects import gradient_effects
 from raygrad.workers.code.foreign_generators import foreign_generator_in
@@ -169,7 +170,7 @@ class UserCode:
     def _warn_of_generators(self, obj: Any) -> None:
         """Warn once of code that draws random numbers from a generator of NumPy or Python (DR-15)."""
         drawn = foreign_generator_in(obj)
-        name = str(getattr(obj, "__qualname__", None) or type(obj).__qualname__)
+        name = str(attribute_of(obj, "__qualname__") or type(obj).__qualname__)
         if drawn is None or (name, drawn) in self._drawing:
             return
         self._drawing.add((name, drawn))
