@@ -172,7 +172,7 @@ class _Pickler(cloudpickle.Pickler):
             for made_by_the_metaclass in MADE_BY_METACLASS:
                 state[0].pop(made_by_the_metaclass, None)
         made_with = args[-3]
-        if "__slots__" in state[0]:  # set afterwards, it would make no slots
+        if state[0].get("__slots__"):  # set afterwards, they would make no slots
             made_with = {**made_with, "__slots__": state[0].pop("__slots__")}
             for name in [name for name, one in state[0].items() if isinstance(one, MemberDescriptorType)]:
                 del state[0][name]  # one of a private name
