@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakSet
 
 from raygrad.errors import AutogradError, NoSingleValue
+from raygrad.tracebacks import attribute_of
 
 from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, unwrap_batched
 from ..core.modes import state
@@ -257,7 +258,7 @@ def _generated(
     In a session each example is an application of its own, so that they are spread over the workers.
     """
     recorded = state.recorder is not None or any(
-        type(innermost_data(getattr(v, "_data", None))) is Pending for v in values
+        type(innermost_data(attribute_of(v, "_data"))) is Pending for v in values
     )
     if not recorded and cls not in _ONE_BY_ONE and cls._traits.setup is not None:
         batch, before = Batch(level, tuple(dims), structure, named), GeneratorState()

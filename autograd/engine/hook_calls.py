@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import attribute_of
 
 from ..core.recorder import Data
 from ..nodes.closed_session import settle
@@ -62,7 +63,7 @@ def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
 
 
 def _name_of(hook: Any) -> str:
-    return getattr(hook, "__name__", type(hook).__name__)
+    return attribute_of(hook, "__name__", type(hook).__name__)
 
 
 def read_only(value: Data | Tensor | None) -> Tensor | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import attribute_of
 
 from .. import ops
 from ..core.batched_data import Batched
@@ -200,4 +201,4 @@ def output_tensors(output: Any, name: str) -> tuple[list[Tensor], Structure]:
 
 def name_of(function: Callable[..., Any]) -> str:
     """Return the name of a function for messages."""
-    return getattr(function, "__name__", type(function).__name__)
+    return attribute_of(function, "__name__", type(function).__name__)

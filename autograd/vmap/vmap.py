@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from raygrad.errors import AutogradError
-from raygrad.tracebacks import public
+from raygrad.tracebacks import attribute_of, public
 
 from .. import ops
 from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched, without_closed_levels
@@ -55,7 +55,7 @@ def vmap(
         raise AutogradError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and (isinstance(chunk_size, bool) or chunk_size <= 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
-    name = getattr(func, "__name__", None) or repr(func)
+    name = attribute_of(func, "__name__") or repr(func)
 
     @public
     @functools.wraps(func)

@@ -116,6 +116,15 @@ def says(error: BaseException, text: str) -> bool:
         return False
 
 
+def attribute_of(value: Any, name: str, instead: Any = None) -> Any:
+    """Return an attribute of an object of the user's; its `__getattr__` may raise anything where there is none, as
+    that of a dict whose items are attributes raises KeyError."""
+    try:
+        return getattr(value, name, instead)
+    except BaseException:  # it was raygrad that asked, not the user
+        return instead
+
+
 # ---- where a Function was applied ------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,7 @@ import numpy as np
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
+from raygrad.tracebacks import attribute_of
 
 from .guard import ABSENT, Generator, Guard, is_fixed, is_input
 from .importable import import_name, imports_alike
@@ -299,7 +300,7 @@ class CapturedState(Visitor):
         function."""
         cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         if imports_alike(cls.__module__) and not isinstance(value, self._looked_into):
-            wrapped: Any = getattr(value, "__wrapped__", None) if callable(value) else None
+            wrapped: Any = attribute_of(value, "__wrapped__") if callable(value) else None
             if self._ships and isinstance(value, functools._lru_cache_wrapper):
                 self._look_for_stale_results(value, wrapped)
             if wrapped is not None:

@@ -11,6 +11,8 @@ import sysconfig
 from types import ModuleType
 from typing import Any, Final
 
+from raygrad.tracebacks import attribute_of
+
 _WELL_KNOWN: Final = sys.stdlib_module_names.union(("raygrad", "numpy", "scipy")) - {"__main__"}
 
 
@@ -42,7 +44,7 @@ def imports_alike(module: Any) -> bool:
 
 def import_name(obj: Any) -> tuple[str, str] | None:
     """Return (module, qualname) if every worker finds this very definition there."""
-    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    module, qualname = attribute_of(obj, "__module__"), attribute_of(obj, "__qualname__")
     if not isinstance(module, str) or not isinstance(qualname, str) or not imports_alike(module):
         return None
     found: Any = sys.modules.get(module)
@@ -53,5 +55,5 @@ def import_name(obj: Any) -> tuple[str, str] | None:
 
 def is_well_known(obj: Any) -> bool:
     """Tell whether an object is Python's, NumPy's or ours, so that what its code does is known without a look."""
-    name = obj.__name__ if isinstance(obj, ModuleType) else getattr(obj, "__module__", None)
+    name = obj.__name__ if isinstance(obj, ModuleType) else attribute_of(obj, "__module__")
     return isinstance(name, str) and name.partition(".")[0] in _WELL_KNOWN

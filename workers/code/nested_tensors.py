@@ -20,7 +20,7 @@ from .bytecode import writes_items
 from .identity import state_of
 from .importable import import_name
 from .pickling import pickle_argument, pickle_around_tensors, pickle_value, reads_variables
-from .unpickling import load, opened_value
+from .unpickling import load, opened_value, unpickle_value
 from .visitor import reachable
 
 _PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np.ndarray, np.dtype, ModuleType))
@@ -107,7 +107,12 @@ def copy_argument(value: Any) -> tuple[bytes, Any]:
         return data, Embedding(pickle_value(value), ())
     known: dict[int, Any] = {id(one): one for one in pickler.kept}
     known.update([(id(array), copy_as_it_lies(array)) for array in pickler.formed])
-    return data, copy.deepcopy(value, known)
+    try:
+        return data, copy.deepcopy(value, known)
+    except Exception:  # of a dict whose items are attributes, say, which says KeyError of `__deepcopy__`
+        packed = pickle_value(value)
+        unpickle_value(packed)  # it is refused where it is given, if that fails, too
+        return data, Embedding(packed, ())
 
 
 def _is_opened_anew(value: Any) -> bool:

@@ -194,8 +194,7 @@ class _Pickler(cloudpickle.Pickler):
                 state[0].pop(name, None)
             maker, args = make_enumeration, (*args[:3], members_of(cls), *args[4:])
             how = (setter, state, attributes_of_members(cls))
-        elif "__slots__" in state[0] and not (issubclass(cls, tuple) and hasattr(cls, "_fields")):
-            # set afterwards, it would make no slots; a named tuple has none, and lets nobody say so
+        elif state[0].get("__slots__"):  # set afterwards, they would make no slots
             args = (*args[:-3], {**args[-3], "__slots__": state[0].pop("__slots__")}, None, None)
         return make_class, (self.class_reference(cls), maker, args), how, None, None, fill_class
 

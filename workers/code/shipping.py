@@ -23,6 +23,7 @@ import numpy as np
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
+from raygrad.tracebacks import attribute_of
 
 from .bytecode import passes_on, writes_items
 from .captured_state import CapturedState
@@ -168,7 +169,7 @@ _shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] =
 
 def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
     """Ship code that is not in the cache."""
-    name = str(getattr(obj, "__name__", None) or type(obj).__name__)
+    name = str(attribute_of(obj, "__name__") or type(obj).__name__)
     home = import_name(obj)
     if home is not None:
         fingerprint = by_import_name(home)
@@ -268,7 +269,7 @@ def _warn_of_changes(obj: Any, name: str, pickler: CodePickler, changed: str | N
     if isinstance(obj, BuiltinFunctionType):
         found += [kind.__name__ for kind in MUTABLE if isinstance(obj.__self__, kind)]
     elif not isinstance(subject, FunctionType | type | ModuleType | partial):
-        state = getattr(subject, "__dict__", {})
+        state = attribute_of(subject, "__dict__", {})
         found.extend(
             f"{type(subject).__name__}.{key}"
             for key, value in state.items()

@@ -49,6 +49,7 @@ from raygrad.proto.ir.nodes import (
     transforms_of,
 )
 from raygrad.proto.ir.program import Program, Step
+from raygrad.tracebacks import attribute_of
 
 from ..code.unpickling import load
 from ..values.slots import Execute, Slots
@@ -296,7 +297,7 @@ def _hook(node: HookCall, step: Step, host: Host) -> Execute:
         finally:
             here.grad, here.stream = True, outer
         if leaves:
-            leaves.take_back(slots, lent, getattr(code, "__name__", type(code).__name__))
+            leaves.take_back(slots, lent, attribute_of(code, "__name__", type(code).__name__))
         for target, value in zip(targets, results, strict=True):
             if target >= 0:
                 slots[target] = None if value is None else value._data

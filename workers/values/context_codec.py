@@ -23,6 +23,7 @@ from raygrad.autograd.storage.view import owns_grad
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
+from raygrad.tracebacks import attribute_of
 
 from ..code.array_form import NUMERIC, form_of
 from ..code.pickling import pickle_value
@@ -77,7 +78,7 @@ def unpack_hooks(packed: Any) -> HookDict | None:
 
 
 def pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> Any:
-    data = getattr(value, "_data", value)
+    data = attribute_of(value, "_data", value)
     if is_device_array(data):
         if not asked:
             raise NotShippable(

@@ -32,6 +32,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.interop.node import ForeignCallable
 from raygrad.optim.lr_base import LRScheduler
 from raygrad.optim.optimizer import Optimizer, ParameterState
+from raygrad.tracebacks import attribute_of
 from raygrad.workers.code.bytecode import names_in
 from raygrad.workers.code.captured_state import CapturedState
 from raygrad.workers.code.guard import ABSENT, Part, frozen_state, is_fixed
@@ -260,7 +261,7 @@ class ClosureState(CapturedState):
         return [part for part in module_parts(module) if type(part[3]) is not ModuleType]
 
     def _of_builtin(self, function: Any) -> list[Part]:
-        owner = getattr(function, "__self__", None)
+        owner = attribute_of(function, "__self__")
         if reads_outside(function) or (owner is not None and method_reads_outside(owner, function.__name__)):
             self._cannot_compare(f"'{function.__name__}'")
         return [] if owner is None or isinstance(owner, ModuleType | type) else [("self", "self", function, owner)]

@@ -21,7 +21,7 @@ from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import is_device_array
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
-from raygrad.tracebacks import public
+from raygrad.tracebacks import attribute_of, public
 from raygrad.workers.code.code_cache_key import CodeCacheKey
 from raygrad.workers.code.importable import imports_alike
 
@@ -246,8 +246,8 @@ class CompiledFunction(Generic[P, R]):
             execution.submit()
         if self._in_a_row == WARN_AFTER:
             warnings.warn(
-                f"the last {WARN_AFTER} calls of the compiled function '{getattr(self._fn, '__name__', 'fn')}' were "
-                f"all recorded anew; the last because {self.reason}",
+                f"the last {WARN_AFTER} calls of the compiled function '{attribute_of(self._fn, '__name__', 'fn')}' "
+                f"were all recorded anew; the last because {self.reason}",
                 UserWarning,
                 stacklevel=4,
             )

@@ -28,6 +28,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from raygrad.tracebacks import attribute_of
 from raygrad.workers.code.guard import ABSENT
 from raygrad.workers.code.importable import import_name, imports_alike
 
@@ -104,8 +105,8 @@ REFLECTING: Final = frozenset(
 
 def reads_outside(function: Any) -> bool:
     """Tell whether the result of a callable depends on more than its arguments and on what it captures."""
-    module = getattr(function, "__module__", None)
-    name = getattr(function, "__name__", None)
+    module = attribute_of(function, "__module__")
+    name = attribute_of(function, "__name__")
     return isinstance(module, str) and isinstance(name, str) and name_reads_outside(module, name)
 
 

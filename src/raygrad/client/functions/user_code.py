@@ -15,6 +15,7 @@ import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.tracebacks import attribute_of
 from raygrad.workers.code.changing_code import definition_of
 from raygrad.workers.code.effects import gradient_effects
 from raygrad.workers.code.foreign_generators import foreign_generator_in
@@ -172,7 +173,11 @@ class UserCode:
     def look_at_argument(self, function: type[Any], place: int | str, value: Any) -> None:
         """Look for generators of random numbers in an object that a Function is given: once in each function, and once
         in objects of one type."""
-        seen: Any = (function, place, getattr(value, "__code__", None) or (type(value), getattr(value, "__name__", "")))
+        seen: Any = (
+            function,
+            place,
+            attribute_of(value, "__code__") or (type(value), attribute_of(value, "__name__")),
+        )
         if seen not in self._examined:
             self._examined.add(seen)
             self._warn_of_generators(value, function, place)
@@ -184,7 +189,7 @@ class UserCode:
         if drawn is None:
             return
         named = obj if function is None else function
-        name = str(getattr(named, "__qualname__", None) or type(named).__qualname__)
+        name = str(attribute_of(named, "__qualname__") or type(named).__qualname__)
         where = "" if function is None else f", in argument {place!r}"
         if (name, drawn + where) in self._drawing:
             return
