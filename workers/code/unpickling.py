@@ -12,7 +12,7 @@ import io
 import pickle
 import threading
 import weakref
-from collections.abc import Generator, MutableMapping, Sequence
+from collections.abc import Callable, Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 from importlib.util import resolve_name
 from types import CodeType, FunctionType, ModuleType
@@ -39,6 +39,9 @@ _opened_classes: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictio
 """Classes and functions of which one copy serves all, by name."""
 class_names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 """The names of all classes and functions that came here by value."""
+
+is_still: Callable[[Any, str], bool] = lambda function, name: True
+"""Tells whether a function of this process reads what it read when it was named; set by `pickling`."""
 
 EVERYWHERE: Final = "="
 """Begins the names of functions that read no variables, so that one copy serves all code."""
@@ -108,6 +111,8 @@ def make_function(reference: Any, maker: Any, args: tuple[Any, ...]) -> Function
         known = functions.get(name)
     if known is None and pure and (everywhere or not is_code):  # that of code has the variables of its code
         known = None if _opening.worker else home_classes.get(name)
+        if known is not None and not everywhere and not is_still(known, name):
+            known = None
         if known is None and everywhere:
             known = _opened_classes.get(name)
     made: FunctionType = maker(*args) if known is None else known
