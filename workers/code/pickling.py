@@ -113,7 +113,7 @@ class _Pickler(cloudpickle.Pickler):
             reduced: Any = super().reducer_override(obj)
             if type(reduced) is not tuple:
                 return reduced
-            space: dict[str, Any] = reduced[2][1]["__globals__"]
+            space: dict[str, Any] = cast(Any, reduced)[2][1]["__globals__"]
             space.update({name: obj.__globals__[name] for name in looked_up(obj) if name not in space})
             self.sends(obj)
             for name, module in imported_inside(obj).items():

@@ -12,7 +12,7 @@ import io
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Generator, MutableMapping, Sequence
+from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 from importlib.util import resolve_name
 from types import CodeType, FunctionType, ModuleType
@@ -40,9 +40,6 @@ _opened_classes: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictio
 class_names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 """The names of all classes and functions that came here by value."""
 
-is_still: Callable[[Any, str], bool] = lambda function, name: True
-"""Tells whether a function of this process reads what it read when it was named; set by `pickling`."""
-
 EVERYWHERE: Final = "="
 """Begins the names of functions that read no variables, so that one copy serves all code."""
 
@@ -51,6 +48,11 @@ Functions: TypeAlias = MutableMapping[str, FunctionType]
 
 _functions_in: weakref.WeakKeyDictionary[Any, Functions] = weakref.WeakKeyDictionary()
 """By opened code, the functions that came with it."""
+
+
+def is_still(function: Any, name: str) -> bool:
+    """Tell whether a function of this process reads what it read when it was named; `pickling` puts its own here."""
+    raise NotImplementedError
 
 
 class _UnpicklingState(threading.local):
