@@ -112,6 +112,7 @@ def changed_hooks() -> list[Any]:
 @pytest.mark.parametrize("program", [functions_in_arguments, changed_hooks])
 def test_h17_what_functions_in_arguments_and_saved_tensor_hooks_read_is_read_in_time(program: Any) -> None:
     eagerly = program()
-    for options in [*MODES, {"workers": 1, "saved": "recompute"}]:
+    modes: list[dict[str, Any]] = [*MODES, {"workers": 1, "saved": "recompute"}]
+    for options in modes:
         with rg.Session(**options):
             assert program() == eagerly, options
