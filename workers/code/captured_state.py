@@ -104,8 +104,8 @@ _FIXED: Final[tuple[Any, ...]] = (
 )
 """Classes of libraries whose instances nobody changes, but for what they note for themselves."""
 
-_HIDING: Final[tuple[Any, ...]] = (
-    *(Iterator, np.ufunc, type(functools.cmp_to_key(operator.sub)), threading.local, io.StringIO, io.BytesIO),
+_HIDING: Final[Any] = (
+    *(Iterator, np.ufunc, type(cast(Any, functools).cmp_to_key(max)), threading.local, io.StringIO, io.BytesIO),
     *(weakref.ref, weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
 )
 """Classes of libraries whose instances hold, or refer to, what programs change, and cannot be pickled: code that reads

@@ -74,5 +74,4 @@ def make_enumeration(
 def set_attributes(cls: Any, attributes: MemberAttributes) -> None:
     """Give the members of an enumeration their attributes."""
     for name, held in attributes.items():
-        member: dict[str, Any] = vars(cls._member_map_[name])
-        member.update(held)
+        cast("dict[str, Any]", vars(cls._member_map_[name])).update(held)
