@@ -129,10 +129,20 @@ def of_state(cls: type[Function], state: ContextState) -> FunctionNode:
 
 
 def copy_for(cls: type[Function], node: FunctionNode) -> FunctionNode:
-    """Return another context, of `cls`, that holds the same."""
+    """Return another context, of `cls`, that holds the same. What hooks have packed, those of `cls` unpack."""
     made = cls._backward_cls()
     made.__dict__.update(node.__dict__)
+    hooks: Any = getattr(cls, "_applied_under", None)
+    if hooks is not None and node.readable:
+        made.keep_slots([_unpacked_by(hooks[1], slot) for slot in node._saved or ()])
     return made
+
+
+def _unpacked_by(unpack: Any, slot: SavedSlot | None) -> SavedSlot | None:
+    if slot is None or slot.kind != PACKED:
+        return slot
+    what, packed = slot.value
+    return slot._replace(value=(what, packed.unpacked_by(unpack)))
 
 
 def state_without_data(node: FunctionNode) -> tuple[Any, ...] | None:

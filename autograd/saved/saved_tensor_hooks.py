@@ -91,6 +91,13 @@ class PackedSavedTensor:
         self._counter, self._version, self.tangents = None, 0, None
         return self
 
+    def unpacked_by(self, unpack: Callable[[Any], Any]) -> PackedSavedTensor:
+        """Return the same packed value with another `unpack` hook."""
+        made = object.__new__(type(self))
+        made._unpack, made._meta, made._value = unpack, self._meta, self._value
+        made._counter, made._version, made.tangents = self._counter, self._version, self.tangents
+        return made
+
     @property
     def content(self) -> tuple[Meta, Any]:
         """Return what `rebuild` takes besides `unpack`."""

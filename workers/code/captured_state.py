@@ -16,6 +16,7 @@ import fractions
 import functools
 import io
 import logging
+import operator
 import pathlib
 import random
 import re
@@ -25,7 +26,6 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from operator import attrgetter
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -105,8 +105,8 @@ _FIXED: Final[tuple[Any, ...]] = (
 )
 """Classes of libraries whose instances nobody changes, but for what they note for themselves."""
 
-_HIDING: Final[tuple[Any, ...]] = (
-    *(Iterator, np.ufunc, type(functools.cmp_to_key(max)), threading.local, io.StringIO, io.BytesIO),
+_HIDING: Final[Any] = (
+    *(Iterator, np.ufunc, type(cast(Any, functools).cmp_to_key(max)), threading.local, io.StringIO, io.BytesIO),
     *(weakref.ref, weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
 )
 """Classes of libraries whose instances hold, or refer to, what programs change, and cannot be pickled: code that reads
@@ -210,8 +210,9 @@ class CapturedState(Visitor):
         if self._ships:
             self.guard.tensor(tensor)
             if self._by_reference:
-                self.guard.state(attrgetter("_data"), (tensor,), tensor._data)
-                return [("slot", "_data", tensor, tensor._data)] if isinstance(tensor._data, np.ndarray) else []
+                data: Any = tensor._data
+                self.guard.state(operator.attrgetter("_data"), (tensor,), data)
+                return [("slot", "_data", tensor, data)] if isinstance(data, np.ndarray) else []
             return []
         self.tensors.append(tensor)
         found: list[Part] = []
@@ -312,7 +313,7 @@ class CapturedState(Visitor):
             content = self._content(value)
             if content is None:  # a handle, of a thread or a file, say
                 if isinstance(value, _HIDING) and not _is_file(value):
-                    self.guard.unseen = self.guard.unseen or cls.__name__
+                    self.guard.unseen = self.guard.unseen or str(cls.__name__)
                 return []
             if not _shows_its_state(cls):
                 self.guard.state(self._content, (value,), content)  # pyright: ignore[reportUnknownArgumentType]

@@ -74,4 +74,4 @@ def make_enumeration(
 def set_attributes(cls: Any, attributes: MemberAttributes) -> None:
     """Give the members of an enumeration their attributes."""
     for name, held in attributes.items():
-        vars(cls._member_map_[name]).update(held)
+        cast("dict[str, Any]", vars(cls._member_map_[name])).update(held)

@@ -173,7 +173,7 @@ class Guard:
                 cell.cell_contents  # noqa: B018
             except ValueError:
                 self._cells.append((cell, ABSENT))
-        space, builtin = function.__globals__, function.__builtins__  # type: ignore[attr-defined]
+        space, builtin = function.__globals__, function.__builtins__
         for name in names_in(function.__code__).globals:
             if name not in space and name not in builtin:
                 self._names.append((space, name, ABSENT))
@@ -196,7 +196,7 @@ class Guard:
             self._referents += held
         else:
             self._instances.append(instance)
-            self._classes.append(type(instance))
+            self._classes.append(cast("type[Any]", type(instance)))
             if isinstance(attributes, dict):
                 self._dicts_of.append(instance)
                 self._dicts.append(attributes)
@@ -377,7 +377,7 @@ def _is_still(now: dict[Any, Any], before: dict[Any, Any]) -> bool:
 def _items_of(mapping: dict[Any, Any]) -> tuple[Any, ...]:
     """Return the keys and values of a dict of a derived class, by the methods of `dict`: no user code runs."""
     if isinstance(mapping, OrderedDict):  # which has an order of its own
-        return (*OrderedDict.keys(cast(Any, mapping)), *OrderedDict.values(cast(Any, mapping)))
+        return (*_keys_in_order(mapping), *_values_in_order(mapping))
     return (*_keys_of(mapping), *_values_of(mapping))
 
 
@@ -397,6 +397,8 @@ def _bytes_of(buffer: Any) -> tuple[Any, ...]:
     return (getattr(buffer, "typecode", ""), bytes(buffer))
 
 
+_keys_in_order: Final[Any] = vars(OrderedDict)["keys"]
+_values_in_order: Final[Any] = vars(OrderedDict)["values"]
 _dict_of: Final = attrgetter("__dict__")
 _keys_of: Final[Any] = vars(dict)["keys"]
 _values_of: Final[Any] = vars(dict)["values"]

@@ -32,6 +32,7 @@ from raygrad.autograd.nodes.captured_leaves import PLAIN, kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
+from . import unpickling
 from .array_form import ARRAYS, NUMERIC, base_of, form_of, formed
 from .culprit import path_to_unpicklable
 from .enumerations import attributes_of_members, make_enumeration, members_of
@@ -112,7 +113,7 @@ class _Pickler(cloudpickle.Pickler):
             reduced: Any = super().reducer_override(obj)
             if type(reduced) is not tuple:
                 return reduced
-            space: dict[str, Any] = reduced[2][1]["__globals__"]
+            space: dict[str, Any] = cast(Any, reduced)[2][1]["__globals__"]
             space.update({name: obj.__globals__[name] for name in looked_up(obj) if name not in space})
             self.sends(obj)
             for name, module in imported_inside(obj).items():
@@ -447,6 +448,12 @@ def _class_name(cls: Any) -> ClassName:
     home_classes[name] = cls
     return name, not pickler.captured
 
+
+def _is_still(function: Any, name: str) -> bool:
+    return _class_name(function)[0] == name
+
+
+unpickling.is_still = _is_still
 
 _function_names: weakref.WeakKeyDictionary[FunctionType, tuple[Any, ClassName]] = weakref.WeakKeyDictionary()
 """The names of functions that read no variables, each with what it was defined by."""

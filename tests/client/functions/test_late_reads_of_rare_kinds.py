@@ -62,3 +62,57 @@ def test_h17_on_ray_what_rare_objects_hold_is_read_in_time(ray_started: Any) -> 
         for name, make in RARE.items():
             found[name] = reads_at_each_moment(make())
     assert found == eagerly
+
+
+def functions_in_arguments() -> list[Any]:
+    """Apply a Function to a function of the program's, which reads what is changed afterwards."""
+    factor = [2.0]
+
+    def times(x: Any) -> Any:
+        return x * factor[0]
+
+    class Calls(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, function: Any) -> Any:
+            return function(x)
+
+    x = rg.tensor([1.0, 2.0], dtype=rg.float64)
+    found: list[Any] = []
+    for value in (3.0, 5.0, 7.0):
+        found.append(Calls.apply(x, times))
+        factor[0] = value
+    return [one.tolist() for one in found]
+
+
+def changed_hooks() -> list[Any]:
+    """Pack what Functions save by hooks that read what is changed between application, pass and read."""
+    factor = [2.0]
+
+    class Saves(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.saved_tensors[0]
+
+    x: Any = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    with rg.autograd.graph.saved_tensors_hooks(lambda one: one * factor[0], lambda one: one * factor[0]):
+        first = Saves.apply(x)
+        factor[0] = 3.0
+        second = Saves.apply(x)
+    factor[0] = 5.0
+    (first + second).sum().backward()
+    factor[0] = 9.0
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize("program", [functions_in_arguments, changed_hooks])
+def test_h17_what_functions_in_arguments_and_saved_tensor_hooks_read_is_read_in_time(program: Any) -> None:
+    eagerly = program()
+    modes: list[dict[str, Any]] = [*MODES, {"workers": 1, "saved": "recompute"}]
+    for options in modes:
+        with rg.Session(**options):
+            assert program() == eagerly, options

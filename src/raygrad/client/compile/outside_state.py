@@ -228,7 +228,7 @@ def _is_in_c(cls: type[Any]) -> bool:
     return not flags & _HEAP or bool(flags & _FIXED) or isinstance(cls.__dict__.get("__new__"), BuiltinFunctionType)
 
 
-_KEY: Final[Any] = type(functools.cmp_to_key(max))
+_KEY: Final = cast(Any, type(cast(Any, functools).cmp_to_key(max)))
 _PLAIN: Final = frozenset((dict, list, tuple, set, frozenset, BaseException, Exception))
 _HEAP: Final = 1 << 9
 _FIXED: Final = 1 << 7 | 1 << 8
