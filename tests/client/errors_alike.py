@@ -85,7 +85,7 @@ class Outer(Exception):
         self.inner, self.several = inner, several
 
 
-def raised_in_handling() -> BaseException:
+def raised_in_handling() -> Any:
     """Return an error with a context, whose own cause has a context."""
     try:
         try:
@@ -129,7 +129,7 @@ def with_note(error: BaseException, note: Any) -> BaseException:
     return error
 
 
-def with_cause(error: BaseException, cause: BaseException) -> BaseException:
+def with_cause(error: BaseException, cause: BaseException) -> Any:
     set_cause: Any = BaseException.__cause__
     set_cause.__set__(error, cause)
     return error

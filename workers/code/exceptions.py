@@ -41,7 +41,7 @@ class _Described:
 class _Link(NamedTuple):
     """Stands for an exception in the arguments, fields and attributes of another that is packed with it."""
 
-    index: int
+    place: int
 
 
 class _Parts(NamedTuple):
@@ -84,8 +84,11 @@ class _Links:
     def put_for(self, value: Any, *, member: bool = False) -> Any:
         """Return the link that stands for an exception, as long as there is room for it, and other values as they
         are."""
-        if type(value) is list and value and all(isinstance(one, BaseException) for one in cast("list[Any]", value)):
-            return [self.put_for(one, member=True) for one in cast("list[Any]", value)]
+        if type(value) is list:
+            members = cast("list[Any]", value)
+            if members and all([isinstance(one, BaseException) for one in members]):
+                return [self.put_for(one, member=True) for one in members]
+            return members
         if not isinstance(value, BaseException):
             return value
         place = self._places.get(id(value))
@@ -210,8 +213,9 @@ def _resolved(values: tuple[Any, ...], linked: Callable[[_Link], BaseException])
 
 
 def _value_of(value: Any, linked: Callable[[_Link], BaseException]) -> Any:
-    if type(value) is list and value and type(value[0]) is _Link:
-        return [linked(one) for one in cast("list[_Link]", value)]
+    if type(value) is list:
+        members = cast("list[Any]", value)
+        return [linked(one) for one in members] if members and type(members[0]) is _Link else members
     return linked(value) if type(value) is _Link else value
 
 
@@ -225,7 +229,7 @@ class _Rebuilding:
 
     def of(self, link: _Link) -> BaseException:
         """Return an exception of the same type, args and attributes; a RemoteError if it cannot be rebuilt here."""
-        index = link.index
+        index = link.place
         if index in self._made:
             return self._made[index]
         type_name, message = self._messages[index]

@@ -269,7 +269,7 @@ def of_captured(read: Sequence[Any]) -> str:
 
 def refuses_write(error: BaseException | None) -> bool:
     """Tell whether an error says that something was written to which must not be."""
-    return says(error, READ_ONLY) or says(error, FROZEN)
+    return error is not None and (says(error, READ_ONLY) or says(error, FROZEN))
 
 
 def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence[Any]) -> None:

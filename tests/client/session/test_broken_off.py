@@ -58,7 +58,8 @@ def test_what_is_raised_inside_the_account_ends_the_session_and_not_the_program(
             monkeypatch.undo()
             raise Alarm
 
-        monkeypatch.setattr(*place(session), raises)
+        owner, name = place(session)
+        monkeypatch.setattr(owner, name, raises)
         with pytest.raises(Alarm):
             later.tolist()
         for _ in range(2):

@@ -333,6 +333,6 @@ def test_a_session_that_another_thread_has_closed_is_left_by_closing_it_here_too
     thread.start()
     thread.join()
     with pytest.raises(SessionError, match=r"close\(\) it here, too"):
-        rg.tensor([1.0]) + 1.0
+        _ = rg.tensor([1.0]) + 1.0
     session.close()
     assert (rg.tensor([1.0]) + 1.0).tolist() == [2.0]

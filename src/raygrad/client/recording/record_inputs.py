@@ -60,6 +60,7 @@ class InputRecorder:
             raise single_value_error("a session")
         if tensor._shares_memory and log.shared.changed and is_array(data):
             log.shared.settle_for((data,))
+        data = cast("Any", data)
         counter = tensor._counter or tensor.counter()
         cached = tensor._snapshot
         if cached is not None and cached[0] is recorder and cached[1] == counter[0]:
