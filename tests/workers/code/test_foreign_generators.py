@@ -73,9 +73,8 @@ def test_code_that_draws_is_told_by_what_it_draws_from(name: str) -> None:
 
 @pytest.mark.oracle
 def test_generators_of_torch_are_told() -> None:
-    import torch
-    from torch import randn
-
+    torch: Any = pytest.importorskip("torch")
+    randn: Any = torch.randn
     own: Any = torch.Generator()
     assert foreign_generator_in(lambda: torch.rand(3)) == "torch.rand"
     assert foreign_generator_in(lambda: randn(3)) == "randn"
