@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
+from raygrad.tracebacks import block
 
 from ..core import dtypes
 from ..core.batched_data import Batched
@@ -234,7 +234,7 @@ def capture_modes() -> RecordedModes:
     return (*(regions or (0, "", 0)), str(as_device(device)))
 
 
-@contextmanager
+@block
 def restored_modes(recorded: RecordedModes) -> Generator[None]:
     """Restore recorded modes in a block, for code that was recorded under them."""
     before, device = state.here.casting, state.here.device

@@ -12,10 +12,12 @@ from __future__ import annotations
 import contextvars
 import importlib
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Final, cast
 
 import numpy as np
+
+from raygrad.tracebacks import block
 
 from ..core import dtypes
 from ..core.modes import state
@@ -154,7 +156,7 @@ def _plain_number(value: Any) -> int | float:
 # ---- restored --------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
+@block
 def restored_settings(recorded: Settings) -> Generator[None]:
     """Restore captured settings in a block, and all others to what a program finds at its start. What code in the block
     sets ends with it."""

@@ -11,13 +11,15 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from raygrad.errors import RaygradError
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+P = ParamSpec("P")
 
 Site = tuple[CodeType, int]
 """The user's code that applied a Function, and its instruction."""
@@ -151,6 +153,43 @@ def show_site(error: BaseException, site: Site, name: str) -> None:
     shown = shown.replace(co_name=f"{code.co_name} (recorded {name})", co_firstlineno=line, co_linetable=lines)
     frame = FunctionType(shown, {"__name__": "recorded"})().gi_frame  # that of a generator refers to no other frame
     BaseException.with_traceback(error, TracebackType(_TRACE(error), frame, 0, line))
+
+
+# ---- blocks around user code -----------------------------------------------------------------------------------------
+
+
+class Block(Generic[T]):
+    """What `contextlib.contextmanager` makes, but that it sets no attribute of an exception: some classes refuse that,
+    as frozen dataclasses do."""
+
+    def __init__(self, generator: Generator[T]) -> None:
+        self._generator = generator
+
+    def __enter__(self) -> T:
+        return next(self._generator)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            next(self._generator, None)
+            return
+        try:
+            self._generator.throw(error)
+        except BaseException as raised:  # of any kind: the block passes it on
+            if raised is not error and _CAUSE(raised) is not error:  # of a StopIteration Python makes another error
+                raise
+            BaseException.with_traceback(error, trace)
+
+
+def block(function: Callable[P, Generator[T]]) -> Callable[P, Block[T]]:
+    """Return what opens a block around user code: `function` yields once, and does not swallow what the code raises."""
+
+    @functools.wraps(function)
+    def opened(*args: P.args, **named: P.kwargs) -> Block[T]:
+        return Block(function(*args, **named))
+
+    return opened
 
 
 # ---- boundaries ------------------------------------------------------------------------------------------------------

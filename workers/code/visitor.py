@@ -11,7 +11,15 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.util import resolve_name
 from itertools import count, repeat
-from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, ClassVar, Final, cast
 
 from raygrad.autograd.function import FunctionMeta
@@ -225,8 +233,23 @@ def unnamed_lookup(function: FunctionType) -> str:
     for lookup in names.lookups:
         if lookup in space or (lookup in BY_TEXT and looked_up(function)):
             continue  # a function of the user's, or a lookup of what its strings name
+        if lookup == "import_module" and any(map(_names_installed, constants_of(function.__code__))):
+            continue
         return lookup
     return ""
+
+
+def constants_of(code: CodeType) -> Iterator[object]:
+    """Yield the constants of a code object and of those inside it."""
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from constants_of(one)
+        else:
+            yield one
+
+
+def _names_installed(constant: object) -> bool:
+    return isinstance(constant, str) and constant != "" and imports_alike(constant)
 
 
 def import_parts(function: FunctionType) -> list[Part]:

@@ -11,11 +11,11 @@ import re
 import threading
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, cast
 
 from raygrad.errors import NotShippable
+from raygrad.tracebacks import block
 
 from .pickling import pickle_value
 from .unpickling import unpickle_value
@@ -90,7 +90,7 @@ def _compiled(pattern: tuple[str, int] | None) -> re.Pattern[str] | None:
     return None if pattern is None else re.compile(*pattern)
 
 
-@contextmanager
+@block
 def filtered_by(filters: Filters, *, of_program: bool = True) -> Generator[None]:
     """Put filters in force in a block. They belong to the process: in that `of_program` only its main thread changes
     them, since it is then in no block of the program's own; on other threads those in force stay."""
