@@ -158,7 +158,7 @@ def show_site(error: BaseException, site: Site, name: str) -> None:
 # ---- blocks around user code -----------------------------------------------------------------------------------------
 
 
-class Block(Generic[T]):
+class UserCodeBlock(Generic[T]):
     """What `contextlib.contextmanager` makes, but that it sets no attribute of an exception: some classes refuse that,
     as frozen dataclasses do."""
 
@@ -182,12 +182,12 @@ class Block(Generic[T]):
             BaseException.with_traceback(error, trace)
 
 
-def block(function: Callable[P, Generator[T]]) -> Callable[P, Block[T]]:
+def block(function: Callable[P, Generator[T]]) -> Callable[P, UserCodeBlock[T]]:
     """Return what opens a block around user code: `function` yields once, and does not swallow what the code raises."""
 
     @functools.wraps(function)
-    def opened(*args: P.args, **named: P.kwargs) -> Block[T]:
-        return Block(function(*args, **named))
+    def opened(*args: P.args, **named: P.kwargs) -> UserCodeBlock[T]:
+        return UserCodeBlock(function(*args, **named))
 
     return opened
 
