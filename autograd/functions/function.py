@@ -51,7 +51,7 @@ from .user_backward import densified, run_backward as run_backward
 from .writable_inputs import saved_copies
 
 _HERE = contextlib.nullcontext()
-current_frame = sys._getframe
+current_frame, references_to = sys._getframe, sys.getrefcount
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _numbers = itertools.count()
@@ -141,7 +141,7 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
         if node._edges:
             applied = current_frame(1)
             node._site = (applied.f_code, applied.f_lasti)
-        holders = sys.getrefcount(raw)
+        holders = references_to(raw)
         kept = node.to_save
         if kept is not None:
             for tensor in kept:
