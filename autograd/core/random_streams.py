@@ -248,7 +248,8 @@ def aside(here: Modes) -> AbstractContextManager[None]:
 
 def path_of_application(here: Modes) -> Path:
     """Return the path of an application that begins."""
-    return next(current_stream(here).applications)
+    stream: Any = here.stream
+    return next((stream if type(stream) is RandomStream else current_stream(here)).applications)
 
 
 def path_of_pass(here: Modes, within: bool) -> Path:

@@ -6,10 +6,11 @@ A session belongs to the threads that have entered it. Another one records only 
 
 from __future__ import annotations
 
-import sys
 import warnings
 import weakref
 from typing import Final
+
+from raygrad.tracebacks import users_level
 
 SEGMENTS: Final[list[None]] = []
 """One entry per segment that a worker runs in this process, on any thread, and per deferred operation that is recorded
@@ -41,27 +42,23 @@ def warn_of_thread(session: OpenSession, thread: str) -> None:
     if session.told or SEGMENTS or session not in OPEN_SESSIONS:
         return
     session.told = True
-    _warn(
+    warnings.warn(
         f"the thread {thread!r} computes at once, outside of the session that is open in the thread "
         f"{session.thread!r}: a session belongs to the threads that enter it, and what they start does not inherit it. "
         "To have this thread record as well, enter the same session in it (`with session:`), which does not close it "
-        "at the end; the values are the same either way"
+        "at the end; the values are the same either way",
+        UserWarning,
+        stacklevel=users_level(),
     )
 
 
 def warn_of_draw() -> None:
     """Warn that a thread which is in no session, and runs no segment, draws random numbers while one runs here: user
     code has started it, nearly always, and streams of user code do not reach it."""
-    _warn(
+    warnings.warn(
         "a thread draws random numbers while code of a session runs: in threads that a forward, a backward or a hook "
         "starts, these come from a generator of the process, and so depend on where and when that code runs. Draw "
-        "before the thread is started, or hand it a generator that rg.generator() made there"
+        "before the thread is started, or hand it a generator that rg.generator() made there",
+        UserWarning,
+        stacklevel=users_level(),
     )
-
-
-def _warn(text: str) -> None:
-    """Issue a warning for the line of the user's that is running."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("raygrad."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, UserWarning, stacklevel=level)

@@ -138,6 +138,16 @@ def users_site() -> Site | None:
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
+def users_level() -> int:
+    """Return the stack level, as `warnings.warn` counts it, of the first caller outside raygrad."""
+    frame = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("raygrad."):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
 _NEVER_RUN: Final = "def line(): yield"
 
 

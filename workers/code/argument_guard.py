@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import array
 import functools
-import random
 import warnings
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 
-from .guard import Guard, Part, is_fixed
+from .guard import Generator, Guard, Part, is_fixed
 from .importable import imports_alike
 from .pickling import content_of
 from .visitor import (
@@ -47,9 +46,6 @@ _UNCHANGED: Final = (
     FixedOutput,
 )
 """What forward cannot change, or what counts changes of its own."""
-
-_GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
-"""The program is warned of them where the call is recorded."""
 
 _DATA: Final = (SimpleNamespace, UserDict, UserList, ChainMap)
 """Classes of Python's whose instances are nothing but their attributes."""
@@ -92,7 +88,7 @@ class ArgumentGuard:
             parts = item_parts(items.ravel().tolist()) if items.dtype.hasobject else parts
         elif isinstance(value, bytearray | array.array):
             guard.buffer(value)
-        elif isinstance(value, _GENERATORS):
+        elif isinstance(value, Generator):  # the program is warned of it where the call is recorded
             return []
         elif isinstance(value, dict):
             guard.mapping(cast("dict[Any, Any]", value))

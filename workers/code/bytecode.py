@@ -24,7 +24,8 @@ ARRAY_MUTATORS: Final = frozenset({"fill", "itemset", "partition", "put", "resiz
 BY_TEXT: Final = frozenset(("eval", "exec", "globals"))
 """Functions that look up names, which often stand in the code's strings."""
 _LOOKUPS: Final = BY_TEXT | {"__import__"}
-_REFLECTING: Final = frozenset(("import_module", "__globals__", "__subclasses__"))
+_REFLECTING: Final = frozenset(("__globals__", "__subclasses__"))
+IMPORT_CALL: Final = "import_module"
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _ATTRIBUTE_LOADS: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 _GLOBAL_OPS: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
@@ -54,6 +55,8 @@ class Names(NamedTuple):
     """Globals and attributes, inner functions included."""
     imports: tuple[str, ...] = ()
     """Modules that the code imports, inner functions included; relative ones begin with dots."""
+    imports_by_call: tuple[str, ...] = ()
+    """What the code gives to `import_module`, inner functions included; "" where that is no constant name."""
     lookups: tuple[str, ...] = ()
     """Names of functions and attributes by which the code may find objects that it does not name."""
     texts: tuple[str, ...] = ()
@@ -70,6 +73,7 @@ def names_in(code: CodeType) -> Names:
         found = dict.fromkeys(str(one.argval) for one in dis.get_instructions(code) if one.opname in _GLOBAL_OPS)
         names = dict.fromkeys(code.co_names)
         imports = dict.fromkeys(_imports_in(code))
+        called = dict.fromkeys(_imports_by_call(code))
         lookups = dict.fromkeys([*(_LOOKUPS & found.keys()), *(_REFLECTING & names.keys())])
         if "modules" in names and ("sys" in names or "sys" in imports):
             lookups["sys.modules"] = None
@@ -81,6 +85,7 @@ def names_in(code: CodeType) -> Names:
             found.update(dict.fromkeys(inner.globals))
             names.update(dict.fromkeys(inner.all))
             imports.update(dict.fromkeys(inner.imports))
+            called.update(dict.fromkeys(inner.imports_by_call))
         if len(_names) >= CODES_KEPT:
             _names.clear()
         arguments = code.co_varnames[: code.co_argcount]
@@ -91,6 +96,7 @@ def names_in(code: CodeType) -> Names:
             tuple(found),
             tuple(names),
             tuple(imports),
+            tuple(called),
             tuple(lookups),
             tuple(texts),
         )
@@ -113,6 +119,24 @@ def _imports_in(code: CodeType) -> Iterator[str]:
             yield "." * (level if type(level) is int else 0) + str(one.argval)
         if one.opname not in _NO_EFFECT:
             before.append(one.argval)
+
+
+def _imports_by_call(code: CodeType) -> Iterator[str]:
+    """Yield the modules that code imports by `import_module("name")`, inner functions excluded; "" for each use of
+    `import_module` that gives no such name."""
+    if IMPORT_CALL not in code.co_names + code.co_freevars + code.co_varnames:
+        return
+    skipped = _NO_EFFECT | {"PUSH_NULL", "LOAD_CLOSURE"}
+    instructions = [one for one in dis.get_instructions(code) if one.opname not in skipped]
+    for one, given, call in zip(instructions, instructions[1:], [*instructions[2:], None], strict=False):
+        if one.argval != IMPORT_CALL or not one.opname.startswith(("LOAD_", "IMPORT_FROM")):
+            continue
+        if one.opname == "IMPORT_FROM":
+            if given.argval != IMPORT_CALL:  # under another name
+                yield ""
+        else:
+            called = given.opname == "LOAD_CONST" and call is not None and call.opname == "CALL" and call.arg == 1
+            yield given.argval if called and type(given.argval) is str else ""
 
 
 def stores_attribute(code: CodeType, name: str) -> bool:

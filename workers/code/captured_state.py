@@ -59,7 +59,7 @@ from .visitor import (
     descriptor_parts,
     dict_parts,
     function_parts,
-    import_parts,
+    guard_function,
     is_data,
     item_parts,
     method_parts,
@@ -69,7 +69,6 @@ from .visitor import (
     slot_names,
     slot_parts,
     through_modules,
-    unnamed_lookup,
 )
 
 MOST: Final = 100_000
@@ -193,9 +192,7 @@ class CapturedState(Visitor):
         if of_library and function.__code__ is not DISPATCHES:  # what is registered with that is the user's
             self.guard.references(found)
         else:
-            self.guard.function(function, found)
-            self.guard.references(import_parts(function))
-            self.guard.unseen = self.guard.unseen or unnamed_lookup(function)
+            guard_function(self.guard, function, found)
         return found
 
     def _class(self, cls: type) -> list[Part]:

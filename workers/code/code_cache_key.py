@@ -26,13 +26,12 @@ from .visitor import (
     annotation_parts,
     class_parts,
     function_parts,
-    import_parts,
+    guard_function,
     is_data,
     module_parts,
     slot_names,
     slot_parts,
     through_modules,
-    unnamed_lookup,
 )
 
 ITEMS_LOOKED_AT: Final = 256
@@ -159,9 +158,7 @@ class CodeCacheKey:
         code, space, held = function.__code__, function.__globals__, function_parts(function)
         held += through_modules(function, held)
         self.held += (code, space)
-        self.guard.function(function, held)
-        self.guard.references(import_parts(function))
-        self.guard.unseen = self.guard.unseen or unnamed_lookup(function)
+        guard_function(self.guard, function, held)
         if function.__annotations__:
             held += annotation_parts(function)
         look = self._look

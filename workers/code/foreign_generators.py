@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
-import numpy as np
-
 from .bytecode import inner_codes
+from .guard import Generator
 from .importable import imports_alike, is_well_known
 from .visitor import reachable
 
-_GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
 _SEEDS_ITSELF: Final = random.SystemRandom
 _METHODS: Final = (BuiltinMethodType, MethodType)
 _HOLDERS: Final = ("functools", "collections", "types")
@@ -47,7 +45,7 @@ def foreign_generator_in(obj: Any) -> str | None:
 
 
 def _is_generator(obj: Any) -> bool:
-    if isinstance(obj, _GENERATORS):
+    if isinstance(obj, Generator):
         return not isinstance(obj, _SEEDS_ITSELF)
     return type(obj).__name__ == "Generator" and type(obj).__module__ == "torch._C"
 

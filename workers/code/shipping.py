@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import sys
 import warnings
 import weakref
 from collections import OrderedDict
@@ -23,7 +22,7 @@ import numpy as np
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
-from raygrad.tracebacks import attribute_of
+from raygrad.tracebacks import attribute_of, users_level
 
 from .bytecode import passes_on, writes_items
 from .captured_state import CapturedState
@@ -331,16 +330,6 @@ def warn_once(subject: Any, message: str, warned: weakref.WeakSet[Any] = _warned
     except TypeError:  # takes no weak references, or is not hashable: warned each time
         pass
     warnings.warn(message, UserWarning, stacklevel=users_level())
-
-
-def users_level() -> int:
-    """Return the stack level, as `warnings.warn` counts it, of the first caller outside raygrad."""
-    frame = sys._getframe(1)
-    level = 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("raygrad."):
-        frame = frame.f_back
-        level += 1
-    return level
 
 
 # ---- in --------------------------------------------------------------------------------------------------------------

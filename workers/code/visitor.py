@@ -9,11 +9,11 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from importlib.util import resolve_name
 from itertools import count, repeat
 from types import (
     BuiltinFunctionType,
-    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Final, cast
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 
-from .bytecode import BY_TEXT, names_in
-from .guard import ABSENT, MADE_BY_PYTHON, Part
+from .bytecode import BY_TEXT, IMPORT_CALL, names_in
+from .guard import ABSENT, MADE_BY_PYTHON, Guard, Part
 from .importable import imports_alike, is_well_known
 
 PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None)))
@@ -233,29 +233,20 @@ def unnamed_lookup(function: FunctionType) -> str:
     for lookup in names.lookups:
         if lookup in space or (lookup in BY_TEXT and looked_up(function)):
             continue  # a function of the user's, or a lookup of what its strings name
-        if lookup == "import_module" and any(map(_names_installed, constants_of(function.__code__))):
-            continue
         return lookup
+    meant = space.get(IMPORT_CALL, import_module) is import_module
+    if meant and not all([name and imports_alike(name) for name in names.imports_by_call]):
+        return IMPORT_CALL
     return ""
 
 
-def constants_of(code: CodeType) -> Iterator[object]:
-    """Yield the constants of a code object and of those inside it."""
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from constants_of(one)
-        else:
-            yield one
-
-
-def _names_installed(constant: object) -> bool:
-    return isinstance(constant, str) and constant != "" and imports_alike(constant)
-
-
-def import_parts(function: FunctionType) -> list[Part]:
-    """Return the references by which a function's code finds the modules of the user's that it imports."""
+def guard_function(guard: Guard, function: FunctionType, held: Sequence[Part]) -> None:
+    """Guard a function of the user's: its definition, those of its parts that are variables, the modules of the user's
+    that it imports, and what it reads by ways that no guard can compare."""
+    guard.function(function, held)
     modules = imported_inside(function).items()
-    return [("global", name, sys.modules, one) for name, one in modules if not is_well_known(one)]
+    guard.references([("global", name, sys.modules, one) for name, one in modules if not is_well_known(one)])
+    guard.unseen = guard.unseen or unnamed_lookup(function)
 
 
 DISPATCHES: Final = cast(Any, functools.singledispatch(len)).__code__

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import enum
 import functools
+import importlib
 import io
 import operator
 import sys
@@ -388,6 +389,18 @@ def module_by_its_name() -> Kind:
     return Kind(lambda: sys.modules["settings_by_name"].value, lambda new: setattr(module, "value", new))
 
 
+def module_that_a_call_imports() -> Kind:
+    module: Any = _module("settings_by_a_call", 1.0)
+    return Kind(lambda: importlib.import_module("settings_by_a_call").value, lambda new: setattr(module, "value", new))
+
+
+def module_whose_name_is_computed() -> Kind:
+    module: Any = _module("settings_by_a_computed_name", 1.0)
+    space: dict[str, Any] = {"__name__": "__main__", "import_module": importlib.import_module}
+    exec("def read():\n    return import_module('_'.join(('settings_by', 'a_computed_name'))).value", space)
+    return Kind(space["read"], lambda new: setattr(module, "value", new))
+
+
 AT_ONCE: dict[str, Callable[[], Kind]] = {
     make.__name__: make
     for make in (
@@ -399,6 +412,8 @@ AT_ONCE: dict[str, Callable[[], Kind]] = {
         iterator_over_an_array,
         name_that_is_computed,
         module_by_its_name,
+        module_that_a_call_imports,
+        module_whose_name_is_computed,
     )
 }
 """Kinds that no guard can compare: code that reads one runs at once in process."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,33 @@ def test_all_names_are_in_the_order_of_the_code_inner_functions_last():
         return (lambda: value.last), value.first, RATE
 
     assert names_in(code.__code__).all == ("first", "RATE", "last")
+
+
+def test_a_module_that_a_call_imports_is_known_by_a_constant_name() -> None:
+    name = "a.c"
+
+    def constant() -> Any:
+        from importlib import import_module
+
+        return importlib.import_module("a.b"), lambda: import_module("c")
+
+    def computed() -> Any:
+        return importlib.import_module(name)
+
+    def relative() -> Any:
+        return importlib.import_module(".b", "a")
+
+    def renamed() -> Any:
+        from importlib import import_module as load
+
+        return load(name)
+
+    def returned() -> Any:
+        return importlib.import_module
+
+    assert names_in(constant.__code__).imports_by_call == ("a.b", "c")
+    for unnamed in (computed, relative, renamed, returned):
+        assert names_in(unnamed.__code__).imports_by_call == ("",), unnamed
 
 
 def test_stores_to_attributes_and_items_are_told_apart():

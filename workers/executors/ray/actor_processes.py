@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from raygrad.errors import DeviceError, ExecutionError
 from raygrad.scheduler.model.numerics_class import Numerics
+from raygrad.tracebacks import users_level
 
-from ...code.shipping import users_level
 from ...process.gpu_assignment import number_gpus
 from ...process.versions import compare_versions, version_teller
 from .actor import MAX_CONCURRENT_CALLS, WorkerActor

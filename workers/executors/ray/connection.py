@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from raygrad.errors import BackendUnavailable, ExecutionError, SessionError
+from raygrad.tracebacks import users_level
 
-from ...code.shipping import users_level
 from ...process.single_thread_executor import SingleThreadExecutor
 from .authentication import authenticate
 

@@ -163,7 +163,7 @@ class CallArguments:
             return found.identity
         constant, identity = snapshot(arg, self.cls, place)
         if identity[0] in OBJECTS:
-            self.recorder.code.look_at_argument(self.written, place, arg)
+            self.recorder.code.look_at_argument(self.written, self.fn, place, arg)
         if constant.inside:
             self.embedded.append(constant)
             self.objects.append(arg)

@@ -364,9 +364,10 @@ class RecordedFunction(FunctionNode):
         shipped = self._recorder.code.ship(self._applied)
         if not any(isinstance(one, Tensor) and one._requires_grad for one in shipped.captured):
             return []
+        _, captured, _, _ = self.code_now()
         return [
             _at_edge(pending, one.edge(), one._tangents)
-            for one, pending in zip(shipped.captured, self.code_now()[1], strict=True)
+            for one, pending in zip(shipped.captured, captured, strict=True)
             if isinstance(one, Tensor) and one._requires_grad
         ]
 
@@ -399,8 +400,7 @@ class RecordedFunction(FunctionNode):
         the application."""
         code, before = self._recorder.code, self._shipped
         now = code.ship(self._applied)
-        shipment = now.shipment
-        at_once = (shipment.shares_state or shipment.watched is not None) and code.will_run(now)
+        at_once = code.will_run(now)
         if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
             captured = code.captured_now(before, self._captured) if self._captured else ()
             return self._fn, captured, at_once, before

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -170,14 +170,13 @@ class UserCode:
         self._registered += 1
         return found
 
-    def look_at_argument(self, function: type[Any], place: int | str, value: Any) -> None:
-        """Look for generators of random numbers in an object that a Function is given: once in each function, and once
-        in objects of one type."""
-        seen: Any = (
-            function,
-            place,
-            attribute_of(value, "__code__") or (type(value), attribute_of(value, "__name__")),
-        )
+    def look_at_argument(self, function: type[Any], fn: str, place: int | str, value: Any) -> None:
+        """Look for generators of random numbers in an object that a Function, `fn` in the graph, is given: once in each
+        function, and once in objects of one type."""
+        kind = cast("type[Any]", type(value))
+        code: Any = attribute_of(value, "__code__")
+        # names, since programs define classes again and again
+        seen: Any = (fn, place, code or (kind.__module__, kind.__qualname__, attribute_of(value, "__name__")))
         if seen not in self._examined:
             self._examined.add(seen)
             self._warn_of_generators(value, function, place)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.core.random_streams import PassStream, Path, path_of_pass
+from raygrad.autograd.core.random_streams import Path, path_of_pass
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_on_device
@@ -126,7 +126,8 @@ class RecordedVjp(Node):
         node._places = dict(zip(wanted.positions, wanted.places, strict=True))
         node._sequence = next_sequence()
         assert retained.code is not None
-        for value in (*[None if item is None else item._data for item in items], *retained.code[1]):
+        _, captured, _, _ = retained.code
+        for value in (*[None if item is None else item._data for item in items], *captured):
             if type(value) is Pending:
                 value.record.retained(value.index)
         out: list[Any] = [None] * results
@@ -357,11 +358,9 @@ def _recorded(
     """Record a derivative that reads the context and `sources`, and return its record and its results. `passes` are
     those of the levels below, `code` is what the first of them ran: by default what stands there now."""
     recorder = base._recorder
-    if code is None:
-        code = base.code_now()
-    elif shape.vjp.depth > 1:
-        recorder.code.use(code[3])
-    fn, captured, at_once, _ = code
+    fn, captured, at_once, shipped = base.code_now() if code is None else code
+    if shape.vjp.depth > 1:
+        recorder.code.use(shipped)
     if captured:
         sources += recorder.inputs.sources(captured)
     vjp = shape.vjp
@@ -374,9 +373,7 @@ def _recorded(
     made.near = sources[0]
     if at_once:
         made.effects = True
-    stream = state.here.stream
-    now = stream.path if isinstance(stream, PassStream) else None
-    made.paths = (base._path, *passes, path_of_pass(state.here, within=True) if now is None else now)
+    made.paths = (base._path, *passes, path_of_pass(state.here, within=True))
     made.call_cost = base._call_cost
     made.learn = shape.learning
     results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]
