@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import chain, repeat
 from operator import attrgetter, is_, itemgetter
-from types import CellType, CodeType, FunctionType, MappingProxyType
+from types import CellType, CodeType, FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -62,10 +62,12 @@ class Guard:
     """
 
     __slots__ = (
+        "_always",
         "_bases",
         "_cells",
         "_classes",
         "_copies",
+        "_covered",
         "_dicts",
         "_dicts_of",
         "_functions",
@@ -80,13 +82,12 @@ class Guard:
         "_names",
         "_ordered",
         "_owners",
-        "_plain",
         "_referents",
+        "_roots",
         "_sequences",
         "_slots",
         "_states",
         "_tensors",
-        "_written",
         "has_state",
         "stale_cache",
         "unseen",
@@ -104,19 +105,18 @@ class Guard:
         self._mappings: list[dict[Any, Any]] = []
         self._copies: list[dict[Any, Any]] = []
         """The dicts as they were."""
-        self._written: list[Any] = []
-        """Their values, one dict after the other."""
         self._ordered: list[dict[Any, Any]] = []
         """Those of them whose order is compared, too."""
         self._keys: list[Any] = []
         """The keys of these, one dict after the other."""
-        self._plain: list[Any] = []
+        self._roots: list[Any] = []
         self._referents: list[Any] = []
-        """Instances that are a dict of attributes and no more; that dict and the class of each, which a program may
-        exchange."""
+        """The dicts, instances and collections, and what they referred to: values, items, slots, classes."""
+        self._covered: set[int] = set()
+        """The ids of the roots."""
         self._instances: list[Any] = []
         self._classes: list[type[Any]] = []
-        """Other instances, and the class of each."""
+        """Instances, and the class of each, which a program may exchange."""
         self._dicts_of: list[Any] = []
         self._dicts: list[Any] = []
         """Those of them that have attributes in a dict, and that dict of each."""
@@ -133,6 +133,8 @@ class Guard:
         self._slots: list[str] = []
         self._held: list[Any] = []
         """What the holders had in these slots."""
+        self._always: list[tuple[Any, str, Any]] = []
+        """Slots that are not among what the roots refer to: (holder, name, value)."""
         self._tensors: list[tuple[Tensor, int]] = []
         self._states: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
         """(function, arguments, result) of state that is read by a function."""
@@ -148,9 +150,12 @@ class Guard:
                 self._names.append((holder, name, value))
             elif role == "slot":
                 self.has_state = self._has_contents = True
-                self._holders.append(holder)
-                self._slots.append(name)
-                self._held.append(value)
+                if value is ABSENT or not _is_made_by_slots(holder, name) or id(holder) not in self._covered:
+                    self._always.append((holder, name, value))
+                else:
+                    self._holders.append(holder)
+                    self._slots.append(name)
+                    self._held.append(value)
 
     def function(self, function: FunctionType, parts: Sequence[Part]) -> None:
         """Guard a function's code, defaults, attributes, and those of its parts that are variables."""
@@ -182,7 +187,7 @@ class Guard:
         """Guard the items of a dict, and their order."""
         self.has_state = True
         self._mapping(mapping)
-        if type(mapping) is dict:
+        if type(mapping) is dict and len(mapping) > 1:
             self._ordered.append(mapping)
             self._keys += mapping
 
@@ -190,25 +195,33 @@ class Guard:
         """Guard the class of an instance, and the attributes that it has in a dict."""
         self.has_state = self._has_contents = True
         attributes: Any = getattr(instance, "__dict__", None)
-        held: list[Any] = gc.get_referents(instance)
-        if len(held) == 2 and held[0] is attributes and held[1] is type(instance):
-            self._plain.append(instance)
-            self._referents += held
-        else:
-            self._instances.append(instance)
-            self._classes.append(cast("type[Any]", type(instance)))
-            if isinstance(attributes, dict):
-                self._dicts_of.append(instance)
-                self._dicts.append(attributes)
+        cls = cast("type[Any]", type(instance))
+        held = self._root(instance)
+        if not any([one is cls for one in held]):
+            self._states.append((type, (instance,), cls))
+        self._instances.append(instance)
+        self._classes.append(cls)
         if isinstance(attributes, dict):
-            self._mapping(cast("dict[Any, Any]", attributes))
+            attributes = cast("dict[Any, Any]", attributes)
+            if not any([one is attributes for one in held]):
+                self._states.append((_dict_of, (instance,), attributes))
+            self._dicts_of.append(instance)
+            self._dicts.append(attributes)
+            self._mapping(attributes)
+
+    def _root(self, root: Any) -> list[Any]:
+        """Guard what an object refers to, as the collector of cycles sees it, and return that."""
+        self._roots.append(root)
+        self._referents += (held := gc.get_referents(root))
+        self._covered.add(id(root))
+        return held
 
     def _mapping(self, mapping: dict[Any, Any]) -> None:
         self._has_contents = True
         if type(mapping) is dict:
             self._mappings.append(mapping)
-            self._copies.append(copy := mapping.copy())
-            self._written += copy.values()
+            self._copies.append(mapping.copy())
+            self._root(mapping)
         else:
             self._states.append((_items_of, (mapping,), _items_of(mapping)))
 
@@ -231,6 +244,7 @@ class Guard:
             self._states.append((read, (items,), read(items)))
             return
         held = plain(items)
+        self._root(items)
         self._sequences.append(items)
         self._lengths.append(len(held))
         self._items += held
@@ -276,8 +290,8 @@ class Guard:
 
     def places(self) -> set[Any]:
         """Return what identifies the variables and objects that are guarded."""
-        found: set[Any] = set(map(id, chain(self._mappings, self._sequences, self._holders)))
-        found.update(map(id, chain(self._plain, self._instances)))
+        found: set[Any] = set(self._covered)
+        found.update([id(holder) for holder, _, _ in self._always])
         found.update([id(cell) for cell, _ in self._cells])
         found.update([(id(space), name) for space, name, _ in self._names])
         found.update([id(owner[0]) for owner in self._owners])
@@ -327,33 +341,22 @@ class Guard:
             return False
 
     def _contents_hold(self) -> bool:
-        """Compare the contents of objects: by identity first, in loops that run in C."""
-        mappings, sequences = self._mappings, self._sequences
-        if not mappings:
-            pass
-        elif all(map(is_, chain.from_iterable(map(_values_of, mappings)), self._written)):
-            if mappings != self._copies:  # of equal values: are the keys the same, in the same dicts?
+        """Compare the contents of objects: by what they refer to, which C tells in one call, and one by one if that is
+        not the same. Between two objects that refer to others, one item may move from the first to the second, hence
+        the lengths; and a dict with names for keys does not tell these, hence the copies."""
+        roots, ordered = self._roots, self._ordered
+        if roots and not (
+            all(map(is_, gc.get_referents(*roots), self._referents))
+            and self._mappings == self._copies
+            and list(map(len, self._sequences)) == self._lengths
+        ):
+            if not self._each_holds():
                 return False
-        elif not all([_is_still(now, before) for now, before in zip(mappings, self._copies, strict=True)]):
-            return False
-        ordered = self._ordered
         if ordered and not all(map(is_, chain.from_iterable(ordered), self._keys)):
             if not all(map(is_same, chain.from_iterable(ordered), self._keys)):
                 return False
-        if self._plain and gc.get_referents(*self._plain) != self._referents:
-            return False
-        if self._instances and list(map(type, self._instances)) != self._classes:
-            return False
-        if self._dicts and not all(map(is_, map(_dict_of, self._dicts_of), self._dicts)):
-            return False
-        if sequences and list(map(len, sequences)) != self._lengths:
-            return False
-        if sequences and not all(map(is_, chain.from_iterable(sequences), self._items)):
-            if not all(map(is_same, chain.from_iterable(sequences), self._items)):
-                return False
-        held = self._held
-        if held and not all(map(is_, map(getattr, self._holders, self._slots, _ABSENTS), held)):
-            if not all(map(is_same, map(getattr, self._holders, self._slots, _ABSENTS), held)):
+        for holder, name, value in self._always:
+            if not is_same(getattr(holder, name, ABSENT), value):
                 return False
         for tensor, kind in self._tensors:
             if kind_of_capture(tensor) != kind:
@@ -362,6 +365,27 @@ class Guard:
             if not is_same(read(*given), before):
                 return False
         return True
+
+    def _each_holds(self) -> bool:
+        """Compare each dict, instance and collection by itself."""
+        if not all([_is_still(now, before) for now, before in zip(self._mappings, self._copies, strict=True)]):
+            return False
+        if not all(map(is_, map(type, self._instances), self._classes)):
+            return False
+        if not all(map(is_, map(_dict_of, self._dicts_of), self._dicts)):
+            return False
+        sequences = self._sequences
+        if list(map(len, sequences)) != self._lengths:
+            return False
+        if not all(map(is_same, chain.from_iterable(sequences), self._items)):
+            return False
+        return all(map(is_same, map(getattr, self._holders, self._slots, _ABSENTS), self._held))
+
+
+def _is_made_by_slots(holder: Any, name: str) -> bool:
+    """Tell whether `__slots__` has made a member of an object: those of classes in C may be computed."""
+    member: Any = getattr(cast("type[Any]", type(holder)), name, None)
+    return isinstance(member, MemberDescriptorType) and "__slots__" in vars(member.__objclass__)
 
 
 def _items_at(names: Sequence[str], mapping: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.workers.code.guard import Guard
+from raygrad.workers.code.guard import ABSENT, Guard
 
 
 def template(a: Any, b: Any = 1, *, c: Any = 2) -> Any:
@@ -28,7 +29,7 @@ def test_an_empty_guard_holds():
     assert Guard().holds()
 
 
-def guarded(fill: Callable[[Guard], None]) -> Guard:
+def guarded(fill: Callable[[Guard], object]) -> Guard:
     guard = Guard()
     fill(guard)
     assert guard.holds()
@@ -110,6 +111,93 @@ def test_containers_are_guarded_by_items_and_length():
     assert not guard.holds()
     items.pop()
     items.reverse()
+    assert not guard.holds()
+
+
+class Slotted:
+    __slots__ = ("first", "second")
+
+
+class Bare:
+    __slots__ = ()
+
+
+class OtherBare:
+    __slots__ = ()
+
+
+class Held:
+    pass
+
+
+class Other:
+    pass
+
+
+def test_items_that_move_from_one_collection_to_the_next_are_a_change():
+    value = object()
+    for first, second in (([value], list[Any]()), (deque[Any]([value]), deque[Any]()), ({value}, set[Any]())):
+        guard = guarded(lambda guard, pair=(first, second): [guard.collection(one) for one in pair])
+        second.append(first.pop()) if not isinstance(second, set) else second.add(first.pop())
+        assert not guard.holds()
+    before, after = {"a": value}, dict[str, Any]()
+    guard = guarded(lambda guard: [guard.mapping(before), guard.mapping(after)])
+    after["a"] = before.pop("a")
+    assert not guard.holds()
+    renamed = {"a": value}
+    guard = guarded(lambda guard: guard.mapping(renamed))
+    renamed["b"] = renamed.pop("a")
+    assert not guard.holds()
+
+
+def test_an_instance_is_guarded_by_its_class_its_dict_and_its_slots():
+    slotted, bare, held = Slotted(), Bare(), Held()
+    slotted.first, held.value = object(), 1  # type: ignore[attr-defined]
+
+    def slots(guard: Guard) -> None:
+        guard.instance(slotted)
+        guard.references([("slot", "first", slotted, slotted.first), ("slot", "second", slotted, ABSENT)])
+
+    guard = guarded(slots)
+    slotted.second = slotted.first
+    del slotted.first
+    assert not guard.holds()
+    slotted.first = slotted.second
+    del slotted.second
+    assert guard.holds()
+    guard = guarded(lambda guard: guard.instance(bare))
+    bare.__class__ = OtherBare  # type: ignore[assignment]
+    assert not guard.holds()
+    guard = guarded(lambda guard: guard.instance(held))
+    held.__class__ = Other  # type: ignore[assignment]
+    assert not guard.holds()
+    held.__class__ = Held
+    assert guard.holds()
+    held.__dict__ = {"value": 1}
+    assert not guard.holds()
+
+
+def test_equal_numbers_that_are_other_objects_are_no_change_and_no_user_code_compares():
+    class Rate:
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    held = Held()
+    held.rate, held.items = 1e3, [2e3, Rate()]  # type: ignore[attr-defined]
+
+    def fill(guard: Guard) -> None:
+        guard.instance(held)
+        guard.collection(held.items)  # type: ignore[attr-defined]
+
+    guard = guarded(fill)
+    held.rate, held.items[0] = float("1e3"), float("2e3")  # type: ignore[attr-defined]
+    assert guard.holds()
+    for other in (1000, np.float64(1e3), -1e3, Rate()):
+        held.rate = other  # type: ignore[attr-defined]
+        assert not guard.holds()
+    held.rate, held.items[1] = 1e3, Rate()  # type: ignore[attr-defined]
     assert not guard.holds()
 
 
