@@ -37,10 +37,13 @@ class WorkerSpec:
     numerics: Numerics = ()
     """Its numerics classes, as far as they are known."""
 
+    lost: bool = False
+    """It has died: it keeps its index, and no node can run there any more."""
+
     def offers(self, needs: Iterable[tuple[str, float]]) -> bool:
         """Return whether a node with these requests (name, amount) can run here; see `proto.ir.graph.Demand`."""
         own = dict(self.resources)
-        return all(
+        return not self.lost and all(
             self.serves(name[len(DEVICE) :]) if name.startswith(DEVICE) else amount <= own.get(name, 0.0)
             for name, amount in needs
         )
@@ -48,10 +51,13 @@ class WorkerSpec:
     def serves(self, device: str) -> bool:
         """Return whether the worker can work on arrays of a device ("cuda:0"), or of any device of a kind ("cuda")."""
         kind, numbered, _ = device.partition(":")
-        return device in self.devices or kind in self.devices or (not numbered and kind in self.kinds)
+        offered = device in self.devices or kind in self.devices or (not numbered and kind in self.kinds)
+        return offered and not self.lost
 
     def described(self) -> str:
         """Return its name and offers as text for errors: "worker 0: cpu, num_cpus 2"."""
+        if self.lost:
+            return f"{self.name}: lost"
         return f"{self.name}: {', '.join([*self.devices, *(f'{name} {amount:g}' for name, amount in self.resources)])}"
 
     @property
@@ -78,6 +84,11 @@ class Cluster:
     def of(cls, count: int) -> Cluster:
         """Return `count` equal CPU workers, named "worker 0", "worker 1", ..."""
         return cls(tuple(WorkerSpec(f"worker {index}") for index in range(count)))
+
+    def without(self, worker: int) -> Cluster:
+        """Return the cluster after a worker has died: indices stay."""
+        workers = [replace(one, lost=one.lost or index == worker) for index, one in enumerate(self.workers)]
+        return replace(self, workers=tuple(workers))
 
     @property
     def has_limits(self) -> bool:

@@ -23,7 +23,7 @@ from ..memory.memory_feasibility import feasible_workers
 from ..model.arrays import GraphArrays, number_pairs
 from ..model.dag import Indices
 from ..model.disjoint_sets import find_root
-from ..model.plan import Cluster
+from ..model.plan import Cluster, WorkerSpec
 from ..model.plan_errors import plan_error
 from ..model.priced_graph import PricedGraph
 
@@ -96,7 +96,7 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
     reasons: dict[int, str] = {}
     """Why not every worker can run a group."""
     devices = {*devices_of(priced.graph.specs)} - {""}
-    everywhere = all(worker.serves(device) for device in devices for worker in workers)
+    everywhere = _serve_all(workers, devices)
     needs = [] if everywhere else class_devices(priced)
     able = {need: (frozenset(able_workers(cluster, need)), " and ".join(sorted(need))) for need in needs}
     preferred: list[tuple[int, int]] = []
@@ -136,6 +136,9 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
     for root, (worker, index, why) in forced.items():
         if root in allowed and worker not in allowed[root]:
             lacking = workers[worker]
+            if lacking.lost:
+                remedy = "leave `rg.place` out, or name another worker"
+                raise plan_error((index, nodes[index]), f" must run on {lacking.name}, {why}, which is lost: {remedy}")
             others = ", ".join([workers[one].name for one in sorted(allowed[root])[:WORKERS_NAMED]])
             raise plan_error(
                 (index, nodes[index]),
@@ -156,8 +159,18 @@ def _context_moves(priced: PricedGraph, node: Node) -> bool:
 
 
 def able_workers(cluster: Cluster, devices: Iterable[str]) -> list[int]:
-    """Return the workers that serve all of some devices."""
-    return [index for index, worker in enumerate(cluster.workers) if all(map(worker.serves, devices))]
+    """Return the workers that serve all of some devices; lost ones serve not even none."""
+    needed = list(devices)
+    return [
+        index for index, worker in enumerate(cluster.workers) if not worker.lost and all(map(worker.serves, needed))
+    ]
+
+
+def _serve_all(workers: Sequence[WorkerSpec], devices: Iterable[str]) -> bool:
+    """Return whether each worker serves each device."""
+    return not any([worker.lost for worker in workers]) and all(
+        [worker.serves(device) for device in devices for worker in workers]
+    )
 
 
 def class_devices(priced: PricedGraph) -> list[frozenset[str]]:
@@ -315,7 +328,7 @@ def constraints_for_workers(before: ConstraintArrays, arrays: GraphArrays, clust
     Return None if they have to be computed from scratch: other devices matter now, or no worker satisfies some demand.
     """
     devices = {*devices_of(arrays.graph.specs)} - {""}
-    if not before.names and not all(worker.serves(device) for device in devices for worker in cluster.workers):
+    if not before.names and not _serve_all(cluster.workers, devices):
         return None
     able = [before.able_workers(cluster, need) for need in before.kinds.tolist()]
     if not all(able):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.errors import WorkerLost
+from raygrad.errors import PlanError, WorkerLost
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
@@ -335,3 +335,31 @@ def test_ctrl_c_while_waiting_leaves_a_usable_session(recording: Any) -> None:
     started.join()
     assert (x * 3.0).numpy().tolist() == [3.0]
     assert Slow.apply(x).numpy().tolist() == [2.0]
+
+
+def test_a_session_goes_on_with_the_workers_that_are_left(ray_started: Any) -> None:
+    class DiesOnce(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, pid: int) -> Any:
+            if os.getpid() == pid:
+                os.kill(pid, signal.SIGKILL)
+            ctx.save_for_backward(x)
+            return rg.from_numpy(x.numpy() * 2.0)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return grad * x, None
+
+    with rg.Session("ray", workers=3, worker_options={"num_cpus": 0.5}) as session:
+        x: Any = rg.tensor([1.0, 3.0], requires_grad=True)
+        pids = session._driver.executor.pids()
+        with rg.place(worker=1), pytest.raises(WorkerLost, match=r"worker 1.*goes on with the 2 workers that are left"):
+            DiesOnce.apply(x, pids[1]).numpy()
+        for step in range(20):  # many branches, so that each worker would get some
+            x.grad = None
+            sum([DiesOnce.apply(x * float(k), 0).sum() for k in range(6)]).backward()
+            assert x.grad.tolist() == [55.0, 165.0], step
+        with rg.place(worker=1), pytest.raises(PlanError, match=r"must run on worker 1.*which is lost"):
+            DiesOnce.apply(x, 0).numpy()
+        session.close(discard=True)

@@ -415,6 +415,8 @@ class Driver:
                     self._lost[worker] = reason
                     self._running.pop(worker, None)
                     self._unpins.pop(worker, None)
+                    if len(self._lost) < len(self.executor.cluster.workers):
+                        self.planner.use_cluster(self.planner.cluster.without(worker))
                     self._dispatch(WorkerLostEvent(at=self._clock(), worker=worker, reason=reason))
 
     def _returned(self, record: Record, seconds: float = 0.0, *, awaited: bool = False) -> None:
@@ -521,7 +523,8 @@ class Driver:
             name = self.executor.cluster.workers[why.worker].name
             reason += f": {name} ({self._lost.get(why.worker, 'gone')})"
             segments = run.planned.plan.segments
-            lost = LostWorker(name, tuple([one for one in run.sent if segments[one].worker == why.worker]))
+            sent = tuple([one for one in run.sent if segments[one].worker == why.worker])
+            lost = LostWorker(name, sent, len(self.executor.cluster.workers) - len(self._lost))
         elif why.reason is FailReason.DEPENDENCY:
             reason += f" on run {why.cause}"
         record = run.failure if why.reason is FailReason.RAISED else None

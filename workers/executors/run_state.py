@@ -22,6 +22,8 @@ class LostWorker(NamedTuple):
     worker: str
     segments: tuple[int, ...]
     """The segments that were sent there and not answered, in the order of sending."""
+    left: int = 0
+    """The number of workers that are alive."""
 
 
 class Listener(Protocol):

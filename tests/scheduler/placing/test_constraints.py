@@ -76,3 +76,10 @@ def test_a_worker_that_does_not_exist_is_refused(builder):
     build.op("sin", 0, pin=2, spec=build.spec(ArraySpec((2,), "float64")))
     with pytest.raises(PlanError, match=r"node 0 .* is pinned to worker 2, and there are workers 0 to 1"):
         constraint_arrays(graph_arrays(PricedGraph(build.graph(), Costs())), (-1,), Cluster.of(2))
+
+
+def test_a_node_that_is_pinned_to_a_lost_worker_is_refused(builder):
+    build = builder()
+    build.op("sin", 0, pin=1)
+    with pytest.raises(PlanError, match=r"must run on worker 1, as `rg.place` asks, which is lost"):
+        find_constraints(PricedGraph(build.graph(), Costs()), (-1,), Cluster.of(2).without(1))

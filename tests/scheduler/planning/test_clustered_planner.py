@@ -230,6 +230,19 @@ def test_the_planner_plans_large_graphs_so(builder, monkeypatch):
     assert planner.plan(graph, (-1,), b"key").plan.workers == ("worker 0", "worker 1")
 
 
+@pytest.mark.parametrize("clustered_from", [20, 100_000])
+def test_no_node_runs_on_a_lost_worker(builder, monkeypatch, clustered_from):
+    monkeypatch.setattr(planner_module, "CLUSTERED_FROM", clustered_from)
+    graph = ensemble(builder)
+    planner = Planner(Cluster.of(4), COSTS)
+    assert {*planner.plan(graph, (-1,), b"key").plan.node_worker} == {0, 1, 2, 3}
+    for worker, left in ((1, {0, 2, 3}), (0, {2, 3}), (3, {2})):
+        planner.use_cluster(planner.cluster.without(worker))
+        planned = planner.plan(graph, (-1,), b"key")
+        assert {*planned.plan.node_worker} == left
+        consistent(graph, planned.plan, (-1,), planner.cluster)
+
+
 def test_a_large_graph_under_memory_limits_is_planned_node_by_node(builder, monkeypatch):
     monkeypatch.setattr(planner_module, "CLUSTERED_FROM", 20)
     graph = ensemble(builder)

@@ -76,9 +76,11 @@ class Failures:
             error = ExecutionError(f"run {run} was given up: {reason}")
         else:
             there = self._segment_name(run, lost.segments[0]) if lost.segments else ""
+            left = "worker that is left" if lost.left == 1 else f"{lost.left} workers that are left"
+            remedy = f"the session goes on with the {left}" if lost.left else "open a new session to go on"
             error = WorkerLost(
                 f"run {run} was lost: {reason}{f', which had been given {there}' if there else ''}; its values are "
-                "dropped, open a new session to go on",
+                f"dropped, {remedy}",
                 lost.worker,
             )
         self.fail(run, error, where)
