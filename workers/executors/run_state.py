@@ -22,7 +22,7 @@ class LostWorker(NamedTuple):
     worker: str
     segments: tuple[int, ...]
     """The segments that were sent there and not answered, in the order of sending."""
-    left: int = 0
+    left: int
     """The number of workers that are alive."""
 
 
