@@ -45,8 +45,8 @@ def made(make: Callable[[Any], Any], schedule: Callable[[Any], Any] | None, dtyp
     return leaves, optimizer, None if schedule is None else schedule(optimizer)
 
 
-def train(leaves: Any, optimizer: Any, schedule: Any, steps: range) -> None:
-    matrix, vector = leaves
+def train(parts: Any, steps: range) -> None:
+    (matrix, vector), optimizer, schedule = parts
     for step in steps:
         optimizer.zero_grad()
         loss = (matrix * matrix + rg.rand(*matrix.shape).to(matrix.dtype)).sin().sum()
@@ -65,10 +65,10 @@ def bits(leaves: Any) -> list[bytes]:
 def check_resumed_eagerly(make: Any, schedule: Any, path: Path, dtype: str = "f8") -> None:
     """Train for six steps with a file written after the third, and again from that file with all made anew."""
     whole = leaves, optimizer, schedules = made(make, schedule, dtype)
-    train(*whole, range(3))
+    train(whole, range(3))
     state = {"leaves": leaves, "optimizer": optimizer.state_dict(), "rng": rg.get_rng_state()}
     rg.save({**state, "schedule": schedules.state_dict() if schedules else None}, path)
-    train(*whole, range(3, 6))
+    train(whole, range(3, 6))
     again = copies, optimizer, schedules = made(make, schedule, dtype)
     found = rg.load(path)
     with rg.no_grad():
@@ -78,7 +78,7 @@ def check_resumed_eagerly(make: Any, schedule: Any, path: Path, dtype: str = "f8
     if schedules is not None:
         schedules.load_state_dict(found["schedule"])
     rg.set_rng_state(found["rng"])
-    train(*again, range(3, 6))
+    train(again, range(3, 6))
     check_alike(again, whole)
 
 
@@ -86,13 +86,13 @@ def check_resumed_in_a_session(make: Any, schedule: Any, path: Path, *address: s
     """Do the same with `session.save` and `session.load`."""
     with rg.Session(*address, **options) as session:
         whole = made(make, schedule)
-        train(*whole, range(3))
+        train(whole, range(3))
         session.save(path, named(whole))
-        train(*whole, range(3, 6))
+        train(whole, range(3, 6))
     with rg.Session(*address, **options) as session:
         again = made(make, schedule)
         session.load(path, named(again))
-        train(*again, range(3, 6))
+        train(again, range(3, 6))
     check_alike(again, whole)
 
 

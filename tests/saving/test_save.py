@@ -7,7 +7,7 @@ import enum
 import math
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -183,7 +183,9 @@ class Color(enum.IntEnum):
     RED = 1
 
 
-Pair = collections.namedtuple("Pair", "a b")
+class Pair(NamedTuple):
+    a: int
+    b: int
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from raygrad.errors import LoadError, SaveError
 
 from .structure import Path, shown_path
 
-VALUE, GRAD = "value", "grad"
-"""The entries of a saved leaf that has a gradient."""
+VALUE, GRAD = "raygrad.value", "raygrad.grad"
+"""The entries of a saved tensor; the second, if it is a leaf that has a gradient."""
 
 MOST_NAMED: Final = 5
 """Names that an error lists."""
@@ -103,12 +103,15 @@ def restore(named: Mapping[str, Any], saved: Mapping[str, Any], *, strict: bool)
 
 
 def _check_names(here: Any, saved: Any, path: Path) -> None:
-    missing = [key for key in here if key not in saved]
-    unexpected = [key for key in saved if key not in here]
+    _refuse_names([key for key in here if key not in saved], [key for key in saved if key not in here], path)
+
+
+def _refuse_names(missing: Sequence[Any], unexpected: Sequence[Any], path: Path) -> None:
+    """Raise LoadError if there are such names."""
     if missing or unexpected:
         where = f" in {shown_path(path)}" if path else ""
-        lines = [f"{what} name(s){where}: {_listed(names)}" for what, names in
-                 (("missing", missing), ("unexpected", unexpected)) if names]  # fmt: skip
+        kinds = (("missing", missing), ("unexpected", unexpected))
+        lines = [f"{what} name(s){where}: {_listed(names)}" for what, names in kinds if names]
         raise LoadError(
             f"what was saved has other names than what it is to be loaded into: {'; '.join(lines)}. strict=False loads "
             "those that both have"
@@ -137,31 +140,76 @@ def _plan(value: Any, saved: Any, path: Path, strict: bool, steps: Steps) -> Any
     elif kind is list or kind is tuple:
         return _plan_items(value, saved, path, strict, steps)
     else:
-        return saved
+        return plain(saved)
     return value
 
 
-def _plan_entries(inside: dict[Any, Any], saved: Mapping[Any, Any], path: Path, strict: bool, steps: Steps) -> None:
+def _plan_entries(inside: Any, saved: Mapping[Any, Any], path: Path, strict: bool, steps: Steps) -> None:
+    """Plan the restoring of a dict. Plain values that came or went since, as results do, come and go again; so does
+    anything of a dict that is empty now."""
+    missing = [key for key in inside if key not in saved]
+    unexpected = [key for key in saved if key not in inside]
+    removed = [key for key in missing if not _is_restored(inside[key])]
+    added = [key for key in unexpected if not inside or not _has_tensors(saved[key])]
     if strict:
-        _check_names(inside, saved, path)
-    for key, value in inside.items():
+        _refuse_names(
+            [key for key in missing if key not in removed], [key for key in unexpected if key not in added], path
+        )
+    for key in inside:
         if key in saved:
-            found = _plan(value, saved[key], (*path, key), strict, steps)
-            if found is not value:
+            found = _plan(inside[key], saved[key], (*path, key), strict, steps)
+            if found is not inside[key]:
                 steps.append(partial(inside.__setitem__, key, found))
+    steps += [partial(inside.__delitem__, key) for key in removed]
+    steps += [partial(inside.__setitem__, key, plain(saved[key])) for key in added]
 
 
 def _plan_items(items: Any, saved: Any, path: Path, strict: bool, steps: Steps) -> Any:
-    """Return a list, whose steps change it, or a tuple, as it is to be."""
-    if type(saved) is not type(items) or len(saved) != len(items):
-        raise _misfit(path, f"a {type(items).__name__} of {len(items)} values", saved)
-    found = [_plan(one, saved[index], (*path, index), strict, steps) for index, one in enumerate(items)]
-    if all(one is before for one, before in zip(found, items, strict=True)):
-        return items
-    if type(items) is tuple:
+    """Return a list, whose steps change it, or a tuple, as it is to be. A list of plain values, or one that is empty
+    now, takes over the length that it was saved with."""
+    kind = cast("Any", type(items))
+    grows = kind is list and not (any(map(_is_restored, items)) or (items and _has_tensors(saved)))
+    if type(saved) is not kind or (len(saved) != len(items) and not grows):
+        raise _misfit(path, f"a {kind.__name__} of {len(items)} values", saved)
+    if grows:
+        found = plain(saved)
+    else:
+        found = [_plan(one, saved[index], (*path, index), strict, steps) for index, one in enumerate(items)]
+        if all(one is before for one, before in zip(found, items, strict=True)):
+            return items
+    if kind is tuple:
         return tuple(found)
     steps.append(partial(items.__setitem__, slice(None), found))
     return items
+
+
+def _is_restored(value: Any) -> bool:
+    """Tell whether a value, or one inside it, is restored in place, and so has to be there."""
+    if isinstance(value, dict):
+        return any(map(_is_restored, cast("dict[Any, Any]", value).values()))
+    if isinstance(value, list | tuple):
+        return any(map(_is_restored, cast("list[Any]", value)))
+    return isinstance(value, Tensor | Stateful | Parametrised)
+
+
+def _has_tensors(saved: Any) -> bool:
+    if isinstance(saved, dict):
+        return any(map(_has_tensors, cast("dict[Any, Any]", saved).values()))
+    if isinstance(saved, list | tuple):
+        return any(map(_has_tensors, cast("list[Any]", saved)))
+    return isinstance(saved, Tensor)
+
+
+def plain(saved: Any) -> Any:
+    """Return what `state_of` was given, of values that had no place to be restored in."""
+    kind = cast("Any", type(saved))
+    if kind is dict and VALUE in saved:
+        if saved.get(GRAD) is not None:
+            saved[VALUE].grad = saved[GRAD]
+        return saved[VALUE]
+    if kind is dict:
+        return {key: plain(one) for key, one in saved.items()}
+    return kind(map(plain, saved)) if kind is list or kind is tuple else saved
 
 
 def _plan_tensor(tensor: Tensor, saved: Any, path: Path, steps: Steps) -> None:

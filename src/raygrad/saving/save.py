@@ -8,7 +8,7 @@ from typing import Any
 from raygrad.autograd.devices import Device, device
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.client.options import path_of, shown
-from raygrad.errors import LoadError
+from raygrad.errors import DeviceError, LoadError
 from raygrad.tracebacks import public
 
 from .array_file import damaged, read_arrays, write_arrays
@@ -43,7 +43,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
 
 
 @public
-def load(path: str | os.PathLike[str], *, map_location: Any = None) -> Any:
+def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
     """Return what `save` wrote to a file; of another program's safetensors file, its tensors in a dict by name.
 
     Such tensors do not require grad, and those in bfloat16, which NumPy has not, come as float32 with the same numbers.
@@ -73,7 +73,9 @@ def load(path: str | os.PathLike[str], *, map_location: Any = None) -> Any:
         return Decoder(content.arrays, place).value(content.text)
     except LoadError as error:
         raise LoadError(f"{path!r}: {error}") from None
-    except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except DeviceError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         raise damaged(path, f"its structure cannot be read ({error!r})") from error
 
 

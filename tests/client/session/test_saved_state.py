@@ -67,7 +67,7 @@ def test_gradients_that_are_being_summed_are_restored(session: Any, tmp_path: Pa
         assert y.grad is None
 
 
-def test_a_step_after_loading_is_undone_as_any_other_when_its_run_fails(tmp_path: Path) -> None:
+def test_what_is_loaded_stays_when_a_later_run_fails(tmp_path: Path) -> None:
     class Fails(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -126,6 +126,36 @@ def test_what_is_tracked_is_saved_and_loaded_without_names(tmp_path: Path) -> No
         x.add_(1)
         session.load(tmp_path / "file")
         assert x.tolist() == [1, 1]
+
+
+def test_results_that_a_program_collects_come_back_into_the_same_containers(tmp_path: Path) -> None:
+    losses: list[float] = []
+    info: dict[str, Any] = {"n": 0}
+    outputs: list[rg.Tensor] = []
+    results: dict[str, Any] = {}
+    with rg.Session() as session:
+        session.track(losses=losses, info=info, outputs=outputs, results=results)
+        losses += [1.0, 2.0]
+        info.update(n=2, best=1.0)
+        outputs.append(rg.ones(2) * 2)
+        results.update(last={"x": rg.zeros(1, requires_grad=True), "t": (1, None)})
+        session.save(tmp_path / "file")
+        losses.append(3.0)
+        info["later"] = True
+        session.load(tmp_path / "file", losses=losses, info=info, strict=False)
+        assert (losses, info) == ([1.0, 2.0], {"n": 2, "best": 1.0})
+        losses.clear()
+        info.clear()
+        info["n"] = 0
+        outputs.clear()
+        results.clear()
+        session.load(tmp_path / "file")
+        assert (losses, info, outputs[0].tolist()) == ([1.0, 2.0], {"n": 2, "best": 1.0}, [2, 2])
+        assert results["last"]["t"] == (1, None)
+        assert results["last"]["x"].requires_grad
+        outputs.append(rg.ones(2))
+        with pytest.raises(LoadError, match="outputs is a list of 2 values"):
+            session.load(tmp_path / "file")
 
 
 def test_a_traced_step_can_not_save(tmp_path: Path) -> None:

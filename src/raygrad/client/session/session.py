@@ -494,11 +494,12 @@ class Session:
         return self._saved_state.steps(n, every, self._complete_step)
 
     def _complete_step(self) -> None:
-        """Wait for all that was submitted, and raise its errors."""
+        """Wait for all that was recorded, and raise its errors; what was assigned till now is not undone any more."""
         if not self._log.closed:
             self._submitter.submit()
             self._waiter.wait_for_everything()
             self._waiter.raise_errors()
+            self._log.variables.clear()
 
     def _refuse_in_trace(self, what: str) -> None:
         self._check_process()
