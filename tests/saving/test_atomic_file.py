@@ -38,6 +38,30 @@ def test_a_writer_that_is_killed_leaves_the_old_file_and_the_next_one_removes_it
     assert list(rg.load(path)) == ["new"]
 
 
+SAVES_FOR_EVER = """
+import sys
+import raygrad as rg
+number = 0
+while True:
+    number += 1
+    rg.save({"number": number, "x": rg.full((20_000,), float(number))}, sys.argv[1])
+    print(number, flush=True)
+"""
+
+
+def test_whenever_a_writer_is_killed_there_is_a_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for kill_after in (1, 2, 5):
+        with subprocess.Popen([sys.executable, "-c", SAVES_FOR_EVER, str(path)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            for _ in range(kill_after):
+                last = int(writer.stdout.readline())
+            writer.kill()
+        found = rg.load(path)
+        assert found["number"] >= last
+        assert found["x"].tolist() == [found["number"]] * 20_000
+
+
 def test_the_part_of_a_writer_that_lives_is_left_alone(tmp_path: Path) -> None:
     with replaced_file(str(tmp_path / "file")) as part:
         Path(part).write_text("one")

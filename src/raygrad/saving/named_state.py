@@ -209,7 +209,10 @@ def plain(saved: Any) -> Any:
         return saved[VALUE]
     if kind is dict:
         return {key: plain(one) for key, one in saved.items()}
-    return kind(map(plain, saved)) if kind is list or kind is tuple else saved
+    if kind is not list and kind is not tuple:
+        return saved
+    make: Any = kind
+    return make(map(plain, saved))
 
 
 def _plan_tensor(tensor: Tensor, saved: Any, path: Path, steps: Steps) -> None:

@@ -236,6 +236,22 @@ def test_a_failing_step_is_not_completed(tmp_path: Path) -> None:
     assert made == [2, 3]
 
 
+def test_a_name_can_be_tracked_again_for_what_a_step_made(tmp_path: Path) -> None:
+    def run(dies_in: int) -> Any:
+        x = rg.ones(2)
+        with rg.Session(journal=tmp_path / "journal") as session:
+            session.track(x=x)
+            for step in session.steps(4):
+                x = x * 3 + step
+                session.track(x=x)
+                if step == dies_in:
+                    break
+        return x.tolist()
+
+    run(2)
+    assert run(-1) == [((1 * 3 + 0) * 3 + 1) * 9 + 2 * 3 + 3] * 2
+
+
 def test_loops_of_one_program_are_told_apart(tmp_path: Path) -> None:
     def run(stop: tuple[int, int]) -> tuple[list[Any], Any]:
         made: list[Any] = []
