@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -27,7 +27,7 @@ VALUE, GRAD = "raygrad.value", "raygrad.grad"
 MOST_NAMED: Final = 5
 """Names that an error lists."""
 
-Steps: TypeAlias = list[Callable[[], Any]]
+Steps: TypeAlias = list[partial[Any]]
 """What restoring does, once all of it is known to fit."""
 
 
@@ -97,7 +97,7 @@ def restore(named: Mapping[str, Any], saved: Mapping[str, Any], *, strict: bool)
         if name in saved:
             found[name] = _plan(named[name], saved[name], (name,), strict, steps)
     with no_grad():
-        for step in steps:
+        for step in sorted(steps, key=lambda step: step.func is not _load_state):  # what may refuse its state is first
             step()
     return found
 

@@ -102,6 +102,17 @@ def test_what_does_not_fit_is_named_and_changes_nothing(session: Any, tmp_path: 
         assert a.tolist() == [0, 0]
 
 
+def test_an_optimiser_that_refuses_its_state_leaves_the_tensors(tmp_path: Path) -> None:
+    x, y = rg.zeros(2, requires_grad=True), rg.zeros(2, requires_grad=True)
+    with rg.Session() as session:
+        session.save(tmp_path / "file", x=x, optimizer=rg.optim.SGD([x]))
+        other = rg.ones(2, requires_grad=True)
+        with pytest.raises(ValueError, match="doesn't match the size") as raised:
+            session.load(tmp_path / "file", x=other, optimizer=rg.optim.SGD([other, y]))
+        assert "the state of optimizer" in "".join(raised.value.__notes__)
+        assert other.tolist() == [1, 1]
+
+
 def test_files_of_others_and_missing_names_are_refused(tmp_path: Path) -> None:
     rg.save({"a": 1}, tmp_path / "file")
     with rg.Session() as session:

@@ -495,6 +495,7 @@ class Session:
 
     def _complete_step(self) -> None:
         """Wait for all that was recorded, and raise its errors; what was assigned till now is not undone any more."""
+        self._check_process()
         if not self._log.closed:
             self._submitter.submit()
             self._waiter.wait_for_everything()
