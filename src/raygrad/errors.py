@@ -32,6 +32,8 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
       BackendUnavailable (ImportError)  an extra is not installed; the message names it
       DeviceError (RuntimeError, ValueError)  a name of no device, or a device that is not here
       OutOfDeviceMemory (RuntimeError, MemoryError)  a device has no memory left for a result
+      SaveError (TypeError)             something that a file cannot hold; the message names its path
+      LoadError (RuntimeError)          a file that is damaged, foreign, or does not fit what it is loaded into
 """
 
 from __future__ import annotations
@@ -252,3 +254,18 @@ class OverBudget(ExecutionError, MemoryError):
 
 class OutOfDeviceMemory(RaygradError, RuntimeError, MemoryError):
     """A device has too little memory left for a result."""
+
+
+class SaveError(RaygradError, TypeError):
+    """A value that a file cannot hold; the message names where it stands, and what to do.
+
+    Attributes: path: the keys and indices that lead to it.
+    """
+
+    def __init__(self, message: str = "", path: tuple[Any, ...] = ()) -> None:
+        super().__init__(message, path)
+        self.path = path
+
+
+class LoadError(RaygradError, RuntimeError):
+    """A file that is damaged, of another program, or does not fit what it is loaded into."""
