@@ -10,6 +10,7 @@ those of the forward graph; its backward has as many again, and sums.
 
 from __future__ import annotations
 
+import itertools
 import json
 import resource
 import subprocess
@@ -85,7 +86,7 @@ def child(kind: str, workers: int, nodes: int) -> None:
         times.append(time.perf_counter())
         del loss, x
     times.append(time.perf_counter())
-    steps = [after - earlier for earlier, after in zip(times, times[1:], strict=False)]
+    steps = [after - earlier for earlier, after in itertools.pairwise(times)]
     sys.stdout.write(json.dumps({"seconds": steps, "peak": peak() - before, "total": total}) + "\n")
 
 
