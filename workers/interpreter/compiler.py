@@ -72,6 +72,11 @@ def compile_steps(program: Program, host: Host) -> list[Execute]:
     return [_COMPILE[type(step.node)](step.node, step, program, host) for step in program.steps]
 
 
+def compile_step(step: Step, program: Program, host: Host) -> Execute:
+    """Return the closure of one step of a program."""
+    return _COMPILE[type(step.node)](step.node, step, program, host)
+
+
 def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
     """Return what runs user code under the settings of the moment at which it was recorded (DR-10, LG-14)."""
     if not recorded:  # as nearly always

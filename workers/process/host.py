@@ -26,12 +26,11 @@ from ..code.shipping import Shipment, open_shipment, pickle_value
 from ..code.unpickling import opens_as_worker
 from ..code.warning_capture import WarningCollector
 from ..code.warning_filters import filtered_by, numbered_filters, unpack_filters
-from ..interpreter.compiler import compile_steps
+from ..interpreter.compiled_steps import CompiledStep, compiled_steps
 from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
 from ..memory.store import ValueStore
 from ..values.packed_values import POISON, Poison, pack_all
-from ..values.slots import Execute
 from .garbage_collection import fewer_collections
 from .gil_wait import SUSPECT_SECONDS, GilWaitClock
 from .run_record import (
@@ -53,8 +52,7 @@ class _Compiled(NamedTuple):
     """A program, ready to run."""
 
     program: Program
-    steps: list[tuple[Execute, tuple[int, ...]]]
-    """Each with the slots that it frees."""
+    steps: Sequence[CompiledStep]
     user_code: tuple[int, ...]
     """Node indices of the steps that run user code."""
     contexts: tuple[int, ...]
@@ -244,8 +242,7 @@ class WorkerHost:
                 raise ExecutionError(f"the program {key.hex()} was not loaded on worker {self.name}")
             if len(self._programs) >= PROGRAM_CACHE:
                 del self._programs[next(iter(self._programs))]
-            frees = [step.frees for step in program.steps]
-            steps = list(zip(compile_steps(program, self), frees, strict=True))
+            steps = compiled_steps(program, self)
             found = self._programs[key] = _Compiled(
                 program, steps, tuple([index for index, _ in program.user_code]), rerunnable_contexts(program)
             )
