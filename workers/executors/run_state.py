@@ -40,9 +40,12 @@ class Listener(Protocol):
     def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
         """The rest of a run was planned again while it runs; `plan` has the new segments behind those that it had."""
 
+    def still_running(self, run: int, segment: int) -> None:
+        """A segment of a run that was cancelled runs on, and cannot be ended without this process."""
+
     def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
         """A run failed. `record` says why if code raised, `lost` if a worker died; `reason` begins with
-        "raised", "worker lost", "dependency" or "abandoned"."""
+        "raised", "worker lost", "dependency", "abandoned", "cancelled" or "timed out"."""
 
 
 class RunState:

@@ -166,8 +166,8 @@ class Session:
         executor = open_executor(
             address, workers=workers, gpus=gpus, strict=strict, blas_threads=blas_threads, options=options
         )
-        measured.links_were(**executor.links())
         try:
+            measured.links_were(**executor.links())
             check_numerics(executor.cluster, deterministic)
             limited = limited_to(executor.cluster, memory, gpu_memory)
             cluster = replace(limited, saved_stays=saved == WORKER)
@@ -345,6 +345,13 @@ class Session:
         if self.last_run is None:
             raise SessionError("nothing has been recorded in this session yet")
         return self.last_run
+
+    @public
+    def cancel(self) -> bool:
+        """Cancel all runs that have not ended, see `Run.cancel`; return whether there were any. What is recorded and
+        not submitted stays recorded. Ctrl-C does this while the program waits for the session."""
+        self._check_process()
+        return self._waiter.cancel()
 
     @public
     def explain(self, *tensors: Tensor, workers: int | None = None, gpus: int | None = None) -> Explanation:

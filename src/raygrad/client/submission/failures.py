@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.autograd.nodes.anomaly import warn_of_origin
-from raygrad.errors import DroppedError, ExecutionError, WorkerLost
+from raygrad.errors import DroppedError, ExecutionError, RunCancelled, WorkerLost
 from raygrad.proto.ir.program import INTERRUPTED, Failure, Record
 from raygrad.tracebacks import add_note, users_text
 from raygrad.workers.code.shipping import message_of, unpack_exception
@@ -43,6 +43,8 @@ class Failures:
         """By its number, why a run was dropped."""
         self.unraised: list[BaseException] = []
         """What the next sync or submission point raises, one each."""
+        self.cancelled: set[int] = set()
+        """The runs among `runs` that were cancelled, or read from such."""
         self._log = log
         self._held = held
         self._table = table
@@ -60,6 +62,8 @@ class Failures:
     def dropped(self, record: NodeRecord) -> DroppedError:
         """Return the error for a read of a dropped value."""
         why = self.runs.get(record.run, "its run failed")
+        if record.run in self.cancelled:
+            return RunCancelled(f"this value, made by {self.name(record)}, was not computed: {why}; apply it again")
         return DroppedError(f"this value, made by {self.name(record)}, was dropped: {why}; compute it again")
 
     def report(self, run: int, record: Record | None, reason: str, lost: LostWorker | None) -> None:
@@ -72,10 +76,13 @@ class Failures:
             error = self._rebuilt(run, record, where)
         elif reason.startswith("dependency"):
             return
+        elif reason == "cancelled":
+            self.fail(run, RunCancelled(f"run {run} was cancelled"))
+            return  # the user knows
         elif lost is None:
             error = ExecutionError(f"run {run} was given up: {reason}")
         else:
-            there = self._segment_name(run, lost.segments[0]) if lost.segments else ""
+            there = self.segment_name(run, lost.segments[0]) if lost.segments else ""
             error = WorkerLost(
                 f"run {run} was lost: {reason}{f', which had been given {there}' if there else ''}; its values are "
                 "dropped, open a new session to go on",
@@ -98,10 +105,12 @@ class Failures:
                 submitted.error = error
                 if submitted.run in self._table.active:
                     self._table.active[submitted.run].failed = True
+        if isinstance(error, RunCancelled):
+            self.cancelled.update(dropped)
+        else:
+            why = f"run {run} failed with {type(error).__name__}: {why}{f', raised by {where}' if where else ''}"
         for number in dropped:
-            self.runs[number] = (
-                f"run {run} failed with {type(error).__name__}: {why}{f', raised by {where}' if where else ''}"
-            )
+            self.runs[number] = why
 
         def depends(value: Any) -> bool:
             return unsubmitted_dependencies(value, lambda record: record.failed or record.run in tainted)
@@ -121,7 +130,11 @@ class Failures:
             "state are as after the newest run that does not depend on it",
         )
 
-    def _segment_name(self, run: int, segment: int) -> str:
+    def of_run(self, run: int) -> RunCancelled | None:
+        """Return the error for waiting for a run that was cancelled; None if it was not."""
+        return RunCancelled(self.runs[run]) if run in self.cancelled else None
+
+    def segment_name(self, run: int, segment: int) -> str:
         """Return what errors call a segment of a run; "" if nothing is known of it."""
         known = self._table.active.get(run)
         if known is None or not 0 <= segment < len(known.plan.segments):
@@ -132,7 +145,7 @@ class Failures:
         """Return what raised: a node and its line, or the nodes around which something raised."""
         failure, known = cast(Failure, record.failure), self._table.active.get(run)
         if failure.index < 0 or known is None:
-            return self._segment_name(run, record.segment)
+            return self.segment_name(run, record.segment)
         if failure.index in known.added:
             return added_name(known._graph, failure.index, known.added, known._sites, self._name_of)
         return node_name(known._graph.nodes[failure.index], known._sites[failure.index], self._name_of)
