@@ -3,7 +3,8 @@
 The machine calls it. A run that is cancelled, or has passed a deadline, fails at once, with all that read from it; what
 of them was commanded is stopped (`StopSegments`). Workers skip what they have not begun and interrupt what they run,
 and report either as skipped. What has begun and does not end within the grace period (it sleeps, or computes in C) is
-ended with its worker: `ReplaceWorker`. A worker is spared while it may be running something else.
+ended with its worker: `ReplaceWorker`. A worker is spared while it may be running something else. Nothing more is
+commanded on a worker that is stopping something: it would be lost with it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ class Canceller:
         if self._state.stopping.pop((segment.run, segment.index), None) is not None and not self._state.stopping:
             self._state.stop_at = NEVER
 
+    def replaced(self, worker: int) -> None:
+        """Enter that a worker was replaced, or cannot be."""
+        self._state.replacing.discard(worker)
+        self._state.lost_workers.discard(worker)
+        self._state.stirred.add(worker)
+
     def look(self, at: float) -> None:
         """Have each worker replaced that still runs what it was to stop."""
         state = self._state
@@ -60,6 +67,7 @@ class Canceller:
             if one.begun or self._runs_nothing_else(one.worker):
                 for other in [other for other, found in state.stopping.items() if found.worker == one.worker]:
                     del state.stopping[other]
+                state.replacing.add(one.worker)
                 self._liveness.commands.append(ReplaceWorker(worker=one.worker, run=name[0], segment=name[1]))
             else:
                 one.due = at + self._grace

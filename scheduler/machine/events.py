@@ -196,7 +196,8 @@ class StopAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReplaced:
-    """Another process has taken the place of a worker that died; nothing is pinned on it."""
+    """Another process has taken the place of a worker that died, and nothing is pinned on it; or that is impossible,
+    and the worker is as it was."""
 
     at: float
     worker: int

@@ -119,7 +119,7 @@ class Machine:
                 case StopAnswered():
                     self._canceller.begun((event.run, event.segment), event.at)
                 case WorkerReplaced():
-                    self.state.lost_workers.discard(event.worker)
+                    self._canceller.replaced(event.worker)
                 case PlanReviewed():
                     self._reviser.reviewed(event)
                 case SegmentsWithdrawn():
@@ -338,9 +338,15 @@ class Machine:
         for run in list(state.runs.values()):
             for value in list(run.values.values()):
                 if value.pinned_on == worker and value.object is not ObjectState.LIVE:
+                    if worker in state.replacing and not self._liveness.maker(value).dispatched:
+                        continue  # it can be made on the worker that comes
                     self._lose(run, value)
         for run in list(state.runs.values()):
             mine = [one for one in run.segments if one.given.worker == worker and not one.state.final]
+            if worker in state.replacing and not any(
+                one.dispatched and one.given.worker == worker for one in run.segments
+            ):
+                mine = []  # it can begin on the worker that comes
             trouble = mine[0].index if mine else self._misses(run)
             if trouble >= 0 and not run.failed:
                 self._fail(run, _loss(run, trouble, worker))

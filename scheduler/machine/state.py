@@ -278,6 +278,8 @@ class State:
     """By (run, segment), what workers were told to stop and have not ended."""
     stop_at: float = NEVER
     """When the first of these is overdue; see `TimePassed`."""
+    replacing: set[int] = field(default_factory=set[int])
+    """Workers that are being replaced: nothing is commanded there meanwhile."""
     late_results: int = 0
     """Answers that came too late to count, and were dropped."""
     saved_bytes: int = 0

@@ -18,6 +18,7 @@ from raygrad.proto.ir.program import INTERRUPTED, Call, Failure, Pinned, Program
 from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, message_of, pack_exception
+from .deadlines import WorkerProgress
 
 CODE_CACHE_SIZE: Final = 4096
 """Pieces of user code that an executor caches. Each submission sends what it needs again, so older ones may go."""
@@ -216,6 +217,10 @@ class Executor(ABC):
         """Have a worker skip all calls of these runs that it has not begun, and interrupt the one that it runs, if it
         is of them. Does not block. All are answered as ever; the one that was running by `CallInterrupted`, too."""
         raise NotImplementedError
+
+    def progress(self) -> list[WorkerProgress]:
+        """Return how far each worker is that runs a call. Any thread may call this."""
+        return []
 
     def replace(self, worker: int) -> bool:
         """End a worker, whatever it does, and start another in its place: `WorkerGone` and `WorkerRestarted` are

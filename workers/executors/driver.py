@@ -84,6 +84,7 @@ from .base import (
     value_object,
 )
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, work_of
+from .deadlines import NO_LIMITS, DeadlineWatch, Expired, Limits, expired_call
 from .read_ahead import ReadAhead
 from .run_state import Listener, LostWorker, RunState
 
@@ -107,6 +108,7 @@ class Driver:
         machine: Machine,
         listener: Listener,
         clock: Callable[[], float] = time.monotonic,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self.executor = executor
         self.planner = planner
@@ -136,6 +138,10 @@ class Driver:
         self._news = threading.Condition(threading.Lock())
         """Notified when that thread has received reports, or stops waiting."""
         self._closed = False
+        self._limits = limits
+        self._expired: dict[int, Expired] = {}
+        """By run, what has passed its deadline, until the listener knows."""
+        self._watch = DeadlineWatch(self.check_deadlines, limits.interval) if limits.interval else None
         self._torn: type[BaseException] | None = None
         """What was raised in the middle of a change of this state: a RecursionError near the limit, or what a signal
         handler raised. Nothing can be relied on then, and waits might never end."""
@@ -165,6 +171,7 @@ class Driver:
             try:
                 expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
                 self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
+                self._runs[submission.run].began = self._clock()
                 sources = self._runs[submission.run].sources()
                 self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
                 self._flush_unpins()
@@ -403,6 +410,45 @@ class Driver:
             runs = [number for number, run in self._runs.items() if not run.finished]
         return self.cancel(runs)
 
+    def check_deadlines(self) -> None:
+        """Stop runs of which something has taken longer than it may. Any thread may call this."""
+        reports = self.executor.progress() if (self._limits.node or self._limits.segment) else []
+        with self._lock:
+            if self._closed or self._torn is not None:
+                return
+            for worker, call, silent in reports:
+                name = self.executor.cluster.workers[worker].name
+                if call is not None:
+                    self._expire(call.run, expired_call(self._limits, name, call))
+                elif silent:
+                    self._expire_silent(worker, name, silent)
+            limit, now = self._limits.run, self._clock()
+            if limit is not None:
+                for number, run in list(self._runs.items()):
+                    if now - run.began > limit:
+                        self._expire(number, Expired("run", now - run.began, limit))
+            if now >= self._machine.state.stop_at:
+                self._dispatch(TimePassed(at=now))
+
+    def _expire_silent(self, worker: int, name: str, silent: float) -> None:
+        """Stop the earliest run of a worker that has not answered for longer than its calls may take: what it runs
+        holds the interpreter's lock, in one node."""
+        limits = [limit for limit in self._limits[:2] if limit is not None]
+        if silent <= max(limits):
+            return
+        scope = "node" if self._limits.node is not None else "segment"
+        for number, run in self._runs.items():
+            for index in run.sent:
+                if not run.finished and run.planned.plan.segments[index].worker == worker:
+                    self._expire(number, Expired(scope, silent, max(limits), name, index))
+                    return
+
+    def _expire(self, number: int, expired: Expired | None) -> None:
+        run = self._runs.get(number)
+        if expired is not None and run is not None and not run.finished:
+            self._expired[number] = expired
+            self._dispatch(RunStopped(at=self._clock(), run=number, expired=True, segment=expired.segment))
+
     def _wait_until_stopped(self) -> None:
         """Wait until workers run nothing more of what they were told to stop, unless this thread does."""
         while self._machine.state.stopping and not self._closed and not self.executor.runs_here:
@@ -424,6 +470,8 @@ class Driver:
             self._closed = True
             self._runs.clear()
             self._reports.clear()
+        if self._watch is not None:
+            self._watch.close()
         self.executor.close()
         with self._news:
             self._news.notify_all()
@@ -564,6 +612,7 @@ class Driver:
                 case ReplaceWorker(worker=worker):
                     if not self.executor.replace(worker):
                         self._reports.append(partial(self._listener.still_running, command.run, command.segment))
+                        answers.append(WorkerReplaced(at=self._clock(), worker=worker))
                 case LoseValue(run=run, value=value, worker=worker):
                     self._runs[run].lost[value] = worker
                 case FinishRun(run=run):
@@ -582,7 +631,7 @@ class Driver:
         run = self._runs.pop(why.run)
         self._forget_programs(run)
         reason = why.reason.value
-        lost: LostWorker | None = None
+        lost: LostWorker | Expired | None = self._expired.pop(why.run, None)
         if why.reason is FailReason.WORKER_LOST:
             name = self.executor.cluster.workers[why.worker].name
             reason += f": {name} ({self._lost.get(why.worker, 'gone')})"

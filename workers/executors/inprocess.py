@@ -44,6 +44,7 @@ from .base import (
     skipped_record,
     value_object,
 )
+from .deadlines import WorkerProgress
 from .heavy_calls import HeavyCalls
 from .local_cluster import local_cluster
 from .object_table import ObjectTable
@@ -233,6 +234,9 @@ class InProcessExecutor(Executor):
             if interrupted is not None:
                 self._reports.append(CallInterrupted(*interrupted))
             self._notify()
+
+    def progress(self) -> list[WorkerProgress]:
+        return [WorkerProgress(index, worker.host.progress()) for index, worker in enumerate(self._workers)]
 
     @property
     def runs_here(self) -> bool:

@@ -123,6 +123,33 @@ def test_a_worker_that_does_not_stop_is_replaced_after_the_grace_period_once(mac
     assert machine.handle(submitted(1, on(0))) == [RunSegment(run=1, segment=0, attempt=0, worker=0)]
 
 
+def test_nothing_is_commanded_on_a_worker_that_is_stopping_or_being_replaced(machine: Machine) -> None:
+    machine.handle(submitted(0, on(0)))
+    machine.handle(cancelled(0))
+    kept = [(4, OnWorker(0, 0))]
+    assert machine.handle(submitted(1, on(0, pins=(4,)), on(1), kept=kept)) == [
+        RunSegment(run=1, segment=1, attempt=0, worker=1)
+    ]
+    assert machine.handle(TimePassed(at=1.0)) == [ReplaceWorker(worker=0, run=0, segment=0)]
+    assert machine.handle(WorkerDied(at=1.0, worker=0, reason="")) == []
+    assert machine.handle(WorkerReplaced(at=1.0, worker=0)) == [RunSegment(run=1, segment=0, attempt=0, worker=0)]
+
+
+def test_what_had_begun_on_a_worker_that_is_replaced_is_lost(machine: Machine) -> None:
+    machine.handle(submitted(0, on(0, pins=(5,)), on(0, after=(0,))), submitted(1, on(0)))
+    machine.handle(ended(0, 0, "done"))
+    machine.handle(cancelled(1), StopAnswered(at=0.0, run=1, segment=0), TimePassed(at=1.0))
+    told = machine.handle(WorkerDied(at=1.0, worker=0, reason=""))
+    assert told == [FailRun(run=0, reason=FailReason.WORKER_LOST, segment=1, worker=0)]
+
+
+def test_a_segment_that_has_stopped_lets_the_next_begin(machine: Machine) -> None:
+    machine.handle(submitted(0, on(0)))
+    machine.handle(cancelled(0))
+    assert machine.handle(submitted(1, on(0))) == []
+    assert machine.handle(ended(0, 0)) == [RunSegment(run=1, segment=0, attempt=0, worker=0)]
+
+
 def test_a_worker_that_may_run_something_else_is_spared_until_it_says_that_it_does_not(machine: Machine) -> None:
     machine.handle(submitted(0, on(0)), submitted(1, on(0)))
     machine.handle(cancelled(1))  # run 0 may be what the worker is at

@@ -208,6 +208,10 @@ class Channel:
         self.flush()  # what is batched is skipped there, and answered
         return self.actor.stop.options(concurrency_group=CONTROL_GROUP).remote(tuple(runs))
 
+    def progress(self) -> Any:
+        """Ask the worker how far it is; return the reference of its answer."""
+        return self.actor.progress.options(concurrency_group=CONTROL_GROUP).remote()
+
     def complete(self, number: int, works: Sequence[Work] = ()) -> None:
         """Note that a message was answered."""
         self._calls -= self._unanswered.pop(number)

@@ -45,6 +45,7 @@ from ..base import (
     offered_resources,
     value_object,
 )
+from ..deadlines import WorkerProgress
 from .actor_options import check_actor_options
 from .actor_processes import as_execution_error, error_line, restart_worker, start_workers, wait_until_gone
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
@@ -68,6 +69,9 @@ PUT_BYTES: Final = 64 * 1024
 
 POLL_SECONDS: Final = 0.001
 """The least interval of polls without a timeout: one takes a tenth of it."""
+
+PROGRESS_SECONDS: Final = 0.1
+"""Seconds in which workers say how far they are, unless they hold the interpreter's lock."""
 
 FLUSH_SECONDS: Final = 0.005
 """The most seconds for which a call is batched."""
@@ -192,6 +196,8 @@ class RayExecutor(Executor):
         self._reports: list[Report] = []
         self._last_poll = 0.0
         """The time of the last poll, by `time.monotonic`."""
+        self._asked: dict[int, tuple[Any, float]] = {}
+        """By worker, a request for its progress that is not answered, and its time."""
         self._closed = False
 
     def links(self) -> dict[str, Any]:
@@ -250,6 +256,29 @@ class RayExecutor(Executor):
         with self._lock:
             if self._can_send(worker):
                 self._pending[self._channels[worker].stop(runs)] = _PendingReply(worker, -1, _Stop())
+
+    def progress(self) -> list[WorkerProgress]:
+        with self._lock:
+            running = {one.worker for one in self._pending.values() if isinstance(one.what, list)}
+            for index in running:
+                starting = not self._workers[index].process_id(0.0)
+                if index not in self._asked and not starting and self._can_send(index):
+                    self._asked[index] = (self._channels[index].progress(), time.monotonic())
+            asked = dict(self._asked)
+        if not asked:
+            return []
+        self._ray.wait([reference for reference, _ in asked.values()], num_returns=len(asked), timeout=PROGRESS_SECONDS)
+        found: list[WorkerProgress] = []
+        for index, (reference, since) in asked.items():
+            if not self._ray.wait([reference], timeout=0)[0]:
+                found.append(WorkerProgress(index, None, time.monotonic() - since))
+                continue
+            self._asked.pop(index, None)
+            try:
+                found.append(WorkerProgress(index, self._ray.get(reference)))
+            except self._ray.exceptions.RayError:
+                continue  # its calls say so, too
+        return found
 
     def replace(self, worker: int) -> bool:
         """The new actor gets messages at once, which Ray delivers when its process is there. It runs on the node of the

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.autograd.nodes.anomaly import warn_of_origin
-from raygrad.errors import DroppedError, ExecutionError, RunCancelled, WorkerLost
+from raygrad.errors import DeadlineExceeded, DroppedError, ExecutionError, RunCancelled, WorkerLost
 from raygrad.proto.ir.program import INTERRUPTED, Failure, Record
 from raygrad.tracebacks import add_note, users_text
 from raygrad.workers.code.shipping import message_of, unpack_exception
+from raygrad.workers.executors.deadlines import Expired
 
 from .node_names import added_name, node_name, segment_name
 from .rollback import roll_back
@@ -66,7 +67,7 @@ class Failures:
             return RunCancelled(f"this value, made by {self.name(record)}, was not computed: {why}; apply it again")
         return DroppedError(f"this value, made by {self.name(record)}, was dropped: {why}; compute it again")
 
-    def report(self, run: int, record: Record | None, reason: str, lost: LostWorker | None) -> None:
+    def report(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None) -> None:
         """Note that a run cannot finish, see `Listener.failed`; the next sync point raises its error."""
         if run in self.runs:
             return
@@ -79,6 +80,9 @@ class Failures:
         elif reason == "cancelled":
             self.fail(run, RunCancelled(f"run {run} was cancelled"))
             return  # the user knows
+        elif isinstance(lost, Expired):
+            where = self._expired_name(run, lost)
+            error = _deadline_error(run, lost, where)
         elif lost is None:
             error = ExecutionError(f"run {run} was given up: {reason}")
         else:
@@ -141,6 +145,19 @@ class Failures:
             return ""
         return segment_name(known._graph, known.plan.segments[segment].nodes, known._sites, self._name_of)
 
+    def _expired_name(self, run: int, expired: Expired) -> str:
+        """Return what to call what has passed its deadline: a node and its line, or the nodes of the segment or run."""
+        known = self._table.active.get(run)
+        if known is None:
+            return f"run {run}"
+        if expired.node >= 0:
+            if expired.node in known.added:
+                return added_name(known._graph, expired.node, known.added, known._sites, self._name_of)
+            return node_name(known._graph.nodes[expired.node], known._sites[expired.node], self._name_of)
+        if expired.segment >= 0:
+            return self.segment_name(run, expired.segment)
+        return segment_name(known._graph, range(len(known._graph.nodes)), known._sites, self._name_of)
+
     def _where(self, run: int, record: Record) -> str:
         """Return what raised: a node and its line, or the nodes around which something raised."""
         failure, known = cast(Failure, record.failure), self._table.active.get(run)
@@ -179,6 +196,23 @@ class Failures:
             )
         add_note(error, _TRACE + users_text(failure.traceback, error).rstrip())
         return error
+
+
+def _deadline_error(run: int, expired: Expired, where: str) -> DeadlineExceeded:
+    """Return the error for what has passed its deadline."""
+    option = f"{expired.scope}_timeout"
+    what = {"node": where, "segment": f"the segment of run {run} with {where}", "run": f"run {run} with {where}"}
+    since = " since it was submitted" if expired.scope == "run" else f" on {expired.worker}"
+    return DeadlineExceeded(
+        f"{what[expired.scope]} was running for {expired.seconds:.3g} s{since}, and the session has "
+        f"{option}={expired.limit:g}: run {run} was stopped. Give it more with Session({option}=...), or less to do at "
+        "once",
+        expired.scope,
+        where,
+        expired.seconds,
+        expired.limit,
+        expired.worker,
+    )
 
 
 _TRACE: Final = "traceback on the worker:\n"

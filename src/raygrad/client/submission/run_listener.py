@@ -17,6 +17,7 @@ from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.tracebacks import users_level
 from raygrad.workers.code.shipping import unpickle_value
+from raygrad.workers.executors.deadlines import Expired
 from raygrad.workers.executors.driver import LostWorker
 from raygrad.workers.interpreter.derivatives import CHANGES, CONDUCT
 
@@ -183,7 +184,7 @@ class RunListener:
             stacklevel=users_level(),
         )
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
         self._warnings.forget(run)
         self._failures.report(run, record, reason, lost)
