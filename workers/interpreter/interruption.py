@@ -16,7 +16,7 @@ from ..values.slots import Execute, Slots
 if TYPE_CHECKING:
     from raygrad.proto.ir.program import Call
 
-_raise_in: ctypes._FuncPointer = ctypes.pythonapi.PyThreadState_SetAsyncExc  # pyright: ignore[reportPrivateUsage]
+_raise_in: ctypes._FuncPointer = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
 class SegmentInterrupted(KeyboardInterrupt):
