@@ -25,7 +25,9 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
         RemoteError                     user code raised, and its own exception could not be rebuilt here
         WorkerLost                      a worker process died
         DroppedError                    a value was dropped because an earlier failure reached it
+          RunCancelled                  ... or because its run was cancelled, or one from which it reads
         WaitTimeout (TimeoutError)
+        DeadlineExceeded (TimeoutError) a node, a segment or a run took longer than it may
         OverBudget (MemoryError)        a node by itself needs more than the memory of its worker
       SessionError (RuntimeError)       a session used after close, two sessions mixed, a value of another session
         NotShippable (TypeError)        code or a constant that cannot travel to a worker
@@ -211,6 +213,23 @@ class WorkerLost(ExecutionError):
 
 class DroppedError(ExecutionError):
     """The value was dropped, because a failure reached the submission that makes it."""
+
+
+class RunCancelled(DroppedError):
+    """The value was not computed, because its run was cancelled: by `run.cancel()`, `session.cancel()` or Ctrl-C."""
+
+
+class DeadlineExceeded(ExecutionError, TimeoutError):
+    """A node, a segment or a run took longer than `node_timeout`, `segment_timeout` or `run_timeout` allow.
+
+    Attributes: scope ("node", "segment" or "run"), where (the node and the user's line), seconds, limit, worker.
+    """
+
+    def __init__(
+        self, message: str, scope: str = "", where: str = "", seconds: float = 0.0, limit: float = 0.0, worker: str = ""
+    ) -> None:
+        super().__init__(message, scope, where, seconds, limit, worker)
+        self.scope, self.where, self.seconds, self.limit, self.worker = scope, where, seconds, limit, worker
 
 
 class WaitTimeout(ExecutionError, TimeoutError):

@@ -18,6 +18,7 @@ from raygrad.proto.ir.program import INTERRUPTED, Call, Failure, Pinned, Program
 from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, message_of, pack_exception
+from .deadlines import WorkerProgress
 
 CODE_CACHE_SIZE: Final = 4096
 """Pieces of user code that an executor caches. Each submission sends what it needs again, so older ones may go."""
@@ -109,6 +110,21 @@ class CopyReady:
 
 
 @dataclass(frozen=True, slots=True)
+class CallInterrupted:
+    """Report: a worker was told to stop runs while it ran this segment of one of them. It comes back as ever."""
+
+    run: int
+    segment: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRestarted:
+    """Report: another process has taken the place of a worker that is gone."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerGone:
     """Report: a worker died. Its other work is not reported any more."""
 
@@ -116,7 +132,9 @@ class WorkerGone:
     reason: str
 
 
-Report: TypeAlias = SegmentReturned | ValueReady | CopyReady | WorksWithdrawn | WorkerGone
+Report: TypeAlias = (
+    SegmentReturned | ValueReady | CopyReady | WorksWithdrawn | CallInterrupted | WorkerGone | WorkerRestarted
+)
 
 
 class Executor(ABC):
@@ -194,6 +212,25 @@ class Executor(ABC):
         """Withdraw those of some works, each with its worker, that have not begun. Does not block. Answered by one
         `WorksWithdrawn`. Whatever was started and reads what one of them makes is among them: each either begins or is
         withdrawn, never both, and none that begins misses what was withdrawn."""
+
+    def stop(self, worker: int, runs: Sequence[int]) -> None:
+        """Have a worker skip all calls of these runs that it has not begun, and interrupt the one that it runs, if it
+        is of them. Does not block. All are answered as ever; the one that was running by `CallInterrupted`, too."""
+        raise NotImplementedError
+
+    def progress(self) -> list[WorkerProgress]:
+        """Return how far each worker is that runs a call. Any thread may call this."""
+        return []
+
+    def replace(self, worker: int) -> bool:
+        """End a worker, whatever it does, and start another in its place: `WorkerGone` and `WorkerRestarted` are
+        reported. Does not wait for it. Return False if its process cannot be ended alone: nothing is done then."""
+        return False
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the current thread runs a call of this executor."""
+        return False
 
     @abstractmethod
     def forget_programs(self, keys: Sequence[bytes]) -> None:
@@ -305,3 +342,8 @@ def failed_record(
         hooks=(),
         failure=failure,
     )
+
+
+def skipped_record(call: Call, worker: str) -> Record:
+    """Return the record of a call that did not run."""
+    return failed_record(call, worker, 0, ExecutionError("it was skipped"))._replace(status="skipped", failure=None)

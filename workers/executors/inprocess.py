@@ -31,6 +31,7 @@ from ..values.device_staging import Left, noting
 from ..values.packed_values import POISON, unpack_all
 from ..values.wire import decode_call, decode_program, decode_record, encode_call, encode_program, encode_record
 from .base import (
+    CallInterrupted,
     Executor,
     ObjectId,
     Report,
@@ -40,8 +41,10 @@ from .base import (
     Work,
     WorksWithdrawn,
     failed_record,
+    skipped_record,
     value_object,
 )
+from .deadlines import WorkerProgress
 from .heavy_calls import HeavyCalls
 from .local_cluster import local_cluster
 from .object_table import ObjectTable
@@ -217,6 +220,27 @@ class InProcessExecutor(Executor):
                 self._ended()
             self._reports.append(WorksWithdrawn(tuple(waiting.values())))
             self._notify()
+
+    def stop(self, worker: int, runs: Sequence[int]) -> None:
+        with self._lock:
+            found = self._workers[worker]
+            for work in found.queue.of_runs(runs):
+                found.queue.remove(work)
+                self._contexts.pop(SegmentId(work.call.run, work.call.segment), None)
+                found.host.poison([Pinned(work.call.run, value) for _, value in work.program.pins])
+                self._returned(work, skipped_record(work.call, found.name), [POISON] * len(work.program.exports))
+                self._ended()
+            interrupted = found.host.stop(runs)
+            if interrupted is not None:
+                self._reports.append(CallInterrupted(*interrupted))
+            self._notify()
+
+    def progress(self) -> list[WorkerProgress]:
+        return [WorkerProgress(index, worker.host.progress()) for index, worker in enumerate(self._workers)]
+
+    @property
+    def runs_here(self) -> bool:
+        return threading.get_ident() in self._running
 
     def forget_programs(self, keys: Sequence[bytes]) -> None:
         with self._lock:

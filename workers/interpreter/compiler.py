@@ -80,7 +80,7 @@ def compile_step(step: Step, program: Program, host: Host) -> Execute:
 def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
     """Return what runs user code under the settings of the moment at which it was recorded (DR-10, LG-14)."""
     if not recorded:  # as nearly always
-        return with_default_settings(execute)
+        return host.gate.guard(with_default_settings(execute))
     filters = next((entry[1:] for entry in recorded if entry[0] == "warnings"), None)
     code = code_in(recorded)
 
@@ -92,7 +92,7 @@ def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
         with restored_settings(settings), host.filtered(*filters) if filters else nullcontext():
             execute(slots)
 
-    return as_recorded
+    return host.gate.guard(as_recorded)
 
 
 # ---- built-in ops -------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import raygrad as rg
 
 PUBLIC = {
     "address",
+    "cancel",
     "clocks",
     "close",
     "compile",

@@ -27,7 +27,7 @@ from ...process.blas_threads import limit_blas
 from ...process.call_sequencer import FIRST_RANK, LAST_RANK, UNSEQUENCED, CallSequencer
 from ...process.garbage_collection import freeze_loaded_modules
 from ...process.gpu_assignment import serve_gpus
-from ...process.host import WorkerHost
+from ...process.host import CallProgress, WorkerHost
 from ...process.numerics_class import numerics
 from ...process.run_record import packed_since
 from ...process.single_thread_executor import SingleThreadExecutor
@@ -53,6 +53,10 @@ FetchReply: TypeAlias = tuple[bool, int, tuple[Left, ...]]
 MAX_CONCURRENT_CALLS: Final = 2 * DEFAULT_WINDOW
 """Threads on which calls wait for the sequencer: one for each segment that may be sent ahead, and as many again, so
 that a call for which others wait always finds one."""
+
+
+CONTROL_GROUP: Final = "control"
+"""The concurrency group of methods that are called while others run."""
 
 
 class WorkerActor:
@@ -157,6 +161,14 @@ class WorkerActor:
             seconds = time.perf_counter() - started
             failed = failed_record(call, host.name, os.getpid(), error, seconds)
             return compact(encode_record(failed)), [POISON] * exports
+
+    def stop(self, runs: Sequence[int]) -> tuple[int, int] | None:
+        """See `WorkerHost.stop`. Called beside all others, in a concurrency group of its own (`CONTROL_GROUP`)."""
+        return self._host.stop(runs)
+
+    def progress(self) -> CallProgress | None:
+        """See `WorkerHost.progress`; called as `stop`."""
+        return self._host.progress()
 
     def abandon_message(self, number: int, values: Sequence[Pinned]) -> None:
         """Cancel order `number`, whose arguments were lost: the values that it would have pinned are poison."""

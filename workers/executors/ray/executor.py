@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from ...process.gpu_assignment import logical_gpus, resource_requests
 from ...values.packed_values import unpack_all
 from ...values.wire import compact, decode_answer, encode_call
 from ..base import (
+    CallInterrupted,
     CopyReady,
     Executor,
     ObjectId,
@@ -36,14 +38,16 @@ from ..base import (
     ValueReady,
     Work,
     WorkerGone,
+    WorkerRestarted,
     WorksWithdrawn,
     copy_object,
     failed_record,
     offered_resources,
     value_object,
 )
+from ..deadlines import WorkerProgress
 from .actor_options import check_actor_options
-from .actor_processes import as_execution_error, error_line, start_workers, wait_until_gone
+from .actor_processes import as_execution_error, error_line, restart_worker, start_workers, wait_until_gone
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
 from .cluster_resources import cpu_slots
 from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, ray_module, store_statistics
@@ -66,6 +70,9 @@ PUT_BYTES: Final = 64 * 1024
 POLL_SECONDS: Final = 0.001
 """The least interval of polls without a timeout: one takes a tenth of it."""
 
+PROGRESS_SECONDS: Final = 0.1
+"""Seconds in which workers say how far they are, unless they hold the interpreter's lock."""
+
 FLUSH_SECONDS: Final = 0.005
 """The most seconds for which a call is batched."""
 
@@ -80,14 +87,19 @@ class _Fetched(NamedTuple):
     value: int
 
 
+class _Stop:
+    """A request to stop runs."""
+
+
 class _PendingReply(NamedTuple):
     """A request that is not answered yet."""
 
     worker: int
     number: int
     """The number of the message, or -1."""
-    what: list[Work] | _Fetched | ObjectId | WithdrawalPart | LoadRequest
-    """The request: calls to run, a value to fetch, the object of a copy, works to withdraw, or programs to load."""
+    what: list[Work] | _Fetched | ObjectId | WithdrawalPart | LoadRequest | _Stop
+    """The request: calls to run, a value to fetch, the object of a copy, works to withdraw, programs to load, or runs
+    to stop."""
 
 
 class RayExecutor(Executor):
@@ -144,6 +156,9 @@ class RayExecutor(Executor):
             if runtime_env is not None:
                 options["runtime_env"] = dict(runtime_env)
             requests = resource_requests(workers or max(by_cpu, gpus or 0), gpus, options)
+            self._restart = partial(
+                restart_worker, blas_threads=blas_threads, placement_group=placement_group, options=requests
+            )
             self._workers = start_workers(
                 requests,
                 blas_threads,
@@ -181,6 +196,8 @@ class RayExecutor(Executor):
         self._reports: list[Report] = []
         self._last_poll = 0.0
         """The time of the last poll, by `time.monotonic`."""
+        self._asked: dict[int, tuple[Any, float]] = {}
+        """By worker, a request for its progress that is not answered, and its time."""
         self._closed = False
 
     def links(self) -> dict[str, Any]:
@@ -234,6 +251,48 @@ class RayExecutor(Executor):
         part.withdrawal.unanswered -= 1
         if not part.withdrawal.unanswered:
             self._reports.append(WorksWithdrawn(tuple(part.withdrawal.works)))
+
+    def stop(self, worker: int, runs: Sequence[int]) -> None:
+        with self._lock:
+            if self._can_send(worker):
+                self._pending[self._channels[worker].stop(runs)] = _PendingReply(worker, -1, _Stop())
+
+    def progress(self) -> list[WorkerProgress]:
+        with self._lock:
+            running = {one.worker for one in self._pending.values() if isinstance(one.what, list)}
+            for index in running:
+                starting = not self._workers[index].process_id(0.0)
+                if index not in self._asked and not starting and self._can_send(index):
+                    self._asked[index] = (self._channels[index].progress(), time.monotonic())
+            asked = dict(self._asked)
+        if not asked:
+            return []
+        self._ray.wait([reference for reference, _ in asked.values()], num_returns=len(asked), timeout=PROGRESS_SECONDS)
+        found: list[WorkerProgress] = []
+        for index, (reference, since) in asked.items():
+            if not self._ray.wait([reference], timeout=0)[0]:
+                found.append(WorkerProgress(index, None, time.monotonic() - since))
+                continue
+            self._asked.pop(index, None)
+            try:
+                found.append(WorkerProgress(index, self._ray.get(reference)))
+            except self._ray.exceptions.RayError:
+                continue  # its calls say so, too
+        return found
+
+    def replace(self, worker: int) -> bool:
+        """The new actor gets messages at once, which Ray delivers when its process is there. It runs on the node of the
+        one before it, whose resources, libraries and CPU it has."""
+        with self._lock:
+            if self._closed or self.unusable or self._workers[worker].lost:
+                return True
+            before = self._workers[worker]
+            self._ray.kill(before.actor)
+            self._enter_loss(worker, f"process {before.pid} was ended, since it did not stop what was cancelled")
+            self._workers[worker] = self._restart(before, worker)
+            self._channels[worker] = self._channel_to(worker)
+            self._reports.append(WorkerRestarted(worker))
+        return True
 
     def copy(self, worker: int, run: int, value: int) -> None:
         with self._lock:
@@ -394,6 +453,9 @@ class RayExecutor(Executor):
                     if record.status == "done":
                         channel.record_duration(work, record.seconds)
                     self._reports.append(SegmentReturned(record, spent))
+            elif isinstance(what, _Stop):
+                if answer is not None:
+                    self._reports.append(CallInterrupted(*answer))
             elif isinstance(what, ObjectId):
                 ok, size, _ = answer
                 self._sizes[what] = size
@@ -480,7 +542,7 @@ class RayExecutor(Executor):
         with self._lock:
             if self._reports or any(channel.batch is not None for channel in self._channels):
                 return True
-            return any(not isinstance(pending.what, LoadRequest) for pending in self._pending.values())
+            return any(not isinstance(pending.what, LoadRequest | _Stop) for pending in self._pending.values())
 
     def stored_bytes(self) -> int:
         """Return the bytes in Ray's object stores, by their own statistics. Waits until they show no more than what
@@ -504,7 +566,7 @@ class RayExecutor(Executor):
             return sum(array.nbytes for watch, _ in list(self._constants.values()) if (array := watch()) is not None)
 
     def pids(self) -> tuple[int, ...]:
-        return tuple(worker.pid for worker in self._workers)
+        return tuple(worker.process_id() for worker in self._workers)
 
     def node_ids(self) -> tuple[str, ...]:
         """Return Ray's id of each worker's node."""
@@ -523,8 +585,12 @@ class RayExecutor(Executor):
             self._constants.clear()
         self._flush_timer.close()
         if self._connection.alive:
-            here = node_id()
-            for worker in self._workers:
-                self._ray.kill(worker.actor)
-            wait_until_gone([worker.pid for worker in self._workers if worker.node_id == here])
+            self._end_processes()
         disconnect(self._connection)
+
+    def _end_processes(self) -> None:
+        here = node_id()
+        pids = [worker.process_id(0.0) for worker in self._workers if worker.node_id == here]
+        for worker in self._workers:
+            self._ray.kill(worker.actor)
+        wait_until_gone([pid for pid in pids if pid])

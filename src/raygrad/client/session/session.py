@@ -28,6 +28,7 @@ from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.tracebacks import public
 from raygrad.workers.code.warning_filters import filters_in_force
+from raygrad.workers.executors.deadlines import Limits
 from raygrad.workers.executors.driver import Driver
 
 from ..compile.compiled import CompiledFunction
@@ -105,6 +106,9 @@ class Session:
         seed: the planner's seed; that of random draws is `rg.manual_seed`'s, as without a session.
         timeout: seconds that a wait may take; None waits as long as the workers live. In process, what runs on the
             thread that waits is not interrupted.
+        node_timeout, segment_timeout, run_timeout: seconds that a node, a segment (what a worker runs in one call) or a
+            run (from its submission to its end) may take; None sets no limit. What takes longer is stopped, as
+            `run.cancel()` does it, and the next sync point raises DeadlineExceeded.
         recovery_time: seconds of work on one submission that may be lost with a Ray worker. What forward saves stays on
             its worker while backward of the same submission reads it there; once the worker has worked for longer than
             this, what is still to be read is copied to the object store, when the worker has nothing else to do. None
@@ -143,6 +147,9 @@ class Session:
         sync: bool = False,
         seed: int = 0,
         timeout: float | None = None,
+        node_timeout: float | None = None,
+        segment_timeout: float | None = None,
+        run_timeout: float | None = None,
         recovery_time: float | None = 10.0,
         blas_threads: int = 1,
         costs: str | os.PathLike[str] | None = None,
@@ -155,6 +162,11 @@ class Session:
         strict, sync = flag("Session(strict=...)", strict), flag("Session(sync=...)", sync)
         seed = whole("Session(seed=...)", seed)
         timeout = seconds("Session(timeout=...)", timeout)
+        limits = Limits(
+            seconds("Session(node_timeout=...)", node_timeout),
+            seconds("Session(segment_timeout=...)", segment_timeout),
+            seconds("Session(run_timeout=...)", run_timeout),
+        )
         recovery_time = seconds("Session(recovery_time=...)", recovery_time, zero=True)
         blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
         costs = None if costs is None else path_of("Session(costs=...)", costs)
@@ -171,8 +183,8 @@ class Session:
         executor = open_executor(
             address, workers=workers, gpus=gpus, strict=strict, blas_threads=blas_threads, options=options
         )
-        measured.links_were(**executor.links())
         try:
+            measured.links_were(**executor.links())
             check_numerics(executor.cluster, deterministic)
             limited = limited_to(executor.cluster, memory, gpu_memory)
             cluster = replace(limited, saved_stays=saved == WORKER)
@@ -191,7 +203,7 @@ class Session:
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
         may_lose = executor.reports_unasked  # else no worker is lost alone, and copies would protect nothing
         machine = Machine(recovery_time=recovery_time if may_lose and recovery_time is not None else inf)
-        self._driver = driver = Driver(executor, planner, machine, self._listener)
+        self._driver = driver = Driver(executor, planner, machine, self._listener, limits=limits)
         several = len(executor.cluster.workers) > 1
         unlocked = log.unlocked if several and workers is not None and address == "local" else None
         self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)
@@ -350,6 +362,13 @@ class Session:
         if self.last_run is None:
             raise SessionError("nothing has been recorded in this session yet")
         return self.last_run
+
+    @public
+    def cancel(self) -> bool:
+        """Cancel all runs that have not ended, see `Run.cancel`; return whether there were any. What is recorded and
+        not submitted stays recorded. Ctrl-C does this while the program waits for the session."""
+        self._check_process()
+        return self._waiter.cancel()
 
     @public
     def explain(self, *tensors: Tensor, workers: int | None = None, gpus: int | None = None) -> Explanation:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from raygrad.errors import DroppedError, RaygradError
+from raygrad.errors import DroppedError, RaygradError, RunCancelled
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal
 
 from ..recording.records import NodeRecord
@@ -147,6 +147,10 @@ class Submitter:
         except RaygradError as error:
             call_nodes(error, submission.graph, sites, self._link.name_of)
             failures.fail(number, error)
+            raise
+        except KeyboardInterrupt:  # while it was planned
+            self._driver.cancel((number,))
+            failures.fail(number, RunCancelled(f"run {number} was cancelled"))
             raise
         added = len(planned.graph.nodes) - len(submission.graph.nodes)
         first = len(submission.graph.nodes) - submission.graph.open_ended

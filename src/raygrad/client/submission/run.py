@@ -146,6 +146,7 @@ class Run:
             TypeError, ValueError: `timeout` is no number of seconds.
             WaitTimeout: `timeout` seconds have passed.
             SessionError: its session was closed before it had ended.
+            RunCancelled: it was cancelled.
             The error that ended it, if the session has not raised it before.
         """
         limit = seconds("run.wait(timeout)", timeout, zero=True)
@@ -155,7 +156,30 @@ class Run:
                 "or an error that left the `with` block): wait for it before, or run it again in an open session"
             )
         self._link.waiter.wait_until(lambda: self.finished or self.failed, limit)
+        cancelled = self._link.waiter.error_of(self.number)
+        if cancelled is not None:
+            raise cancelled
         return self
+
+    @public
+    def cancel(self) -> bool:
+        """Cancel it: what of it has not begun never will, what runs is interrupted, and runs that read from it are
+        cancelled, too. When this returns, nothing of it runs any more. Reading a value that it was to compute raises
+        RunCancelled, parameters and gradients are as before it, and other runs go on. Any thread may call this.
+
+        User code that does not end within a second, because it sleeps or computes outside of Python, is ended with its
+        Ray worker, which is replaced: other values that live on that worker alone are lost, and so is what else it
+        runs. In process such code runs on, which a RuntimeWarning says.
+
+        Returns:
+            Whether it had not ended: cancelling a run that has does nothing.
+
+        Raises:
+            SessionError: this process was forked from that of its session.
+        """
+        if self._link.log.left_to_parent:
+            raise self._link.log.closed_error("")
+        return not (self.finished or self.failed or self._dropped) and self._link.waiter.cancel(self.number)
 
     def report(self) -> RunReport:
         """Return what it did beside what was predicted, so far or in full. Does not wait: see `wait`."""
@@ -196,6 +220,8 @@ class Run:
     def _state(self) -> str:
         if self._dropped:
             return "dropped"
+        if self.failed and self._link.waiter.error_of(self.number) is not None:
+            return "cancelled"
         return "failed" if self.failed else "finished" if self.finished else "running"
 
     @property

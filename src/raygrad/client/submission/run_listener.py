@@ -15,7 +15,9 @@ from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.program import FunctionObservation, Record
 from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
+from raygrad.tracebacks import users_level
 from raygrad.workers.code.shipping import unpickle_value
+from raygrad.workers.executors.deadlines import Expired
 from raygrad.workers.executors.driver import LostWorker
 from raygrad.workers.interpreter.derivatives import CHANGES, CONDUCT
 
@@ -171,7 +173,18 @@ class RunListener:
         if found is not None:
             found.continue_with(plan, revision)
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
+    def still_running(self, run: int, segment: int) -> None:
+        """What was cancelled runs on in a thread of this process, which cannot be ended."""
+        warnings.warn(
+            f"run {run} was cancelled, and {self._failures.segment_name(run, segment) or 'a node of it'} still runs in "
+            "this process: Python interrupts no thread in the middle of a call of C (a sleep, a solver). It ends with "
+            "that call, its worker takes no other work before, and its result is dropped. Workers on Ray are replaced "
+            'instead: Session("ray")',
+            RuntimeWarning,
+            stacklevel=users_level(),
+        )
+
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
         self._warnings.forget(run)
         self._failures.report(run, record, reason, lost)
