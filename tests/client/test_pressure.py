@@ -1,0 +1,150 @@
+"""Pressure: much that is emitted, slow handlers, handlers that wait, many submissions, and disks that are full."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+
+MEBI = 1024 * 1024
+
+
+class Floods(rg.autograd.Function):
+    """Emits `count` arrays of a mebibyte each, numbered in their first element."""
+
+    effects = True
+
+    @staticmethod
+    def infer(x: Any, count: int) -> Any:
+        return x.shape, x.dtype
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, count: int) -> Any:
+        for number in range(count):
+            value = np.zeros(MEBI // 8)
+            value[0] = number
+            rg.emit("flood", value)
+        rg.emit("flood", np.array([float(count)]))
+        return x + 1.0
+
+
+@pytest.fixture(
+    params=[
+        ("local", {"workers": 1}),
+        ("local", {"workers": 2}),
+        ("local", {"workers": 1, "strict": True}),
+        pytest.param(("ray", {"workers": 1}), marks=pytest.mark.ray),
+    ],
+    ids=["one", "two", "strict", "ray"],
+)
+def session(request: pytest.FixtureRequest) -> Any:
+    address, options = request.param
+    session = rg.Session(address, **options)
+    yield session
+    session.close(discard=True)
+
+
+COUNT = 100
+"""Mebibytes: three times of what may wait in one place."""
+
+
+def test_what_is_emitted_in_a_flood_is_handled_once_and_in_order(session: Any) -> None:
+    seen: list[int] = []
+    with session:
+        session.on("flood", lambda value: seen.append(int(value[0])))
+        assert Floods.apply(rg.ones(1), COUNT).tolist() == [2.0]
+        assert session.last_run is not None
+        session.last_run.wait()
+    assert seen == [*range(COUNT + 1)]
+
+
+def test_a_handler_that_reads_a_value_of_the_run_ends(session: Any) -> None:
+    seen: list[int] = []
+    read: list[Any] = []
+    with session:
+        y = Floods.apply(rg.ones(1), COUNT) * 2.0
+
+        def handler(value: Any) -> None:
+            if not seen:
+                read.append(y.tolist())
+            seen.append(int(value[0]))
+
+        session.on("flood", handler)
+        session.run(y).wait()
+        assert read == [[4.0]]
+        assert seen == [*range(COUNT + 1)]
+
+
+def test_a_handler_that_raises_loses_nothing_that_follows(session: Any) -> None:
+    seen: list[int] = []
+
+    def handler(value: Any) -> None:
+        seen.append(int(value[0]))
+        if value[0] == 40:
+            raise KeyError(40)
+
+    with session:
+        session.on("flood", handler)
+        y = Floods.apply(rg.ones(1), COUNT)
+        with pytest.raises(KeyError):
+            y.tolist()
+        assert y.tolist() == [2.0]
+        session.last_run.wait()
+        assert seen == [*range(COUNT + 1)]
+
+
+def test_a_session_closes_while_what_emits_waits(session: Any) -> None:
+    with session:
+        session.run(Floods.apply(rg.ones(1), COUNT))
+        session.close(discard=True)
+    assert not [one for one in threading.enumerate() if one.name.startswith("raygrad worker") and one.is_alive()]
+
+
+def test_what_no_handler_takes_is_kept_beyond_the_memory_for_it(session: Any) -> None:
+    with session:
+        Floods.apply(rg.ones(1), COUNT).tolist()
+        run = session.last_run.wait()
+        assert [int(value[0]) for _, value in run.emits] == [*range(COUNT + 1)]
+
+
+class Tells(rg.autograd.Function):
+    """Emits arrays of a mebibyte with the time of each."""
+
+    effects = True
+
+    @staticmethod
+    def infer(x: Any, count: int) -> Any:
+        return x.shape, x.dtype
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, count: int) -> Any:
+        for _ in range(count):
+            rg.emit("time", np.full(MEBI // 8, time.monotonic()))
+        return x + 1.0
+
+
+@pytest.mark.parametrize("address", ["local", pytest.param("ray", marks=pytest.mark.ray)])
+def test_what_emits_waits_for_a_slow_handler_and_the_report_says_so(address: str) -> None:
+    emitted: list[float] = []
+    handled: list[float] = []
+
+    def handler(value: Any) -> None:
+        emitted.append(float(value[0]))
+        time.sleep(0.003)
+        handled.append(time.monotonic())
+
+    with rg.Session(address, workers=2) as session:
+        session.on("time", handler)
+        Tells.apply(rg.ones(1), COUNT + 50).tolist()
+        run = session.last_run
+        assert run is not None
+        assert len(handled) == COUNT + 50
+        ahead = 64  # what may wait at the worker, on its way, and at the client
+        assert all(begun >= done for begun, done in zip(emitted[ahead:], handled, strict=False))
+        assert run.emit_seconds > 0
+        assert "for the handlers of what they emit" in str(run.report())
