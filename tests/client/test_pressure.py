@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.client.submission import backpressure
+from raygrad.client.submission.backpressure import RUNS_AHEAD
 
 MEBI = 1024 * 1024
 
@@ -148,3 +150,33 @@ def test_what_emits_waits_for_a_slow_handler_and_the_report_says_so(address: str
         assert all(begun >= done for begun, done in zip(emitted[ahead:], handled, strict=False))
         assert run.emit_seconds > 0
         assert "for the handlers of what they emit" in str(run.report())
+
+
+def test_runs_that_nobody_looks_at_are_submitted_no_further_ahead_than_the_limit(session: Any) -> None:
+    most = 0
+    with session:
+        x: Any = rg.zeros(4)
+        for _ in range(3 * RUNS_AHEAD):
+            x = x + 1.0
+            session.run(x)
+            most = max(most, len(session._runs.history))
+        assert most <= RUNS_AHEAD + 1
+        assert x.tolist() == [3.0 * RUNS_AHEAD] * 4
+
+
+def test_runs_are_submitted_no_further_ahead_than_the_bytes_that_they_are_given(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backpressure, "BYTES_AHEAD", 8 * MEBI)
+    monkeypatch.setattr(backpressure, "CHECKED_BYTES", MEBI)
+    most = 0
+    with session:
+        weights = rg.tensor(np.ones(MEBI))  # given to each run, and there once
+        total: Any = rg.zeros(1)
+        for number in range(64):
+            batch = rg.tensor(np.full(MEBI // 8, float(number)))
+            total = total + (batch[:1] * weights[:1])
+            session.run(total)
+            most = max(most, sum(one.nbytes for one in session._runs.history if not one.finished))
+        assert total.tolist() == [sum(range(64)) * 1.0]
+    assert most <= 20 * MEBI, "the limit, what was given since the last look, and the weights"

@@ -66,7 +66,7 @@ class Emitted:
             raise self._lost
         if self._left_to_handlers:
             raise ExecutionError(
-                f"this run has emitted more than the {self._limit:,} bytes that a run keeps: {self._left_to_handlers:,} "
+                f"this run has emitted more than the {self._limit:,} bytes that it keeps: {self._left_to_handlers:,} "
                 "values were given to handlers alone; keep in the handler what is needed"
             )
         return [
