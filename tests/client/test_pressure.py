@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import gc
+import os
+import subprocess
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +19,7 @@ import pytest
 import raygrad as rg
 from raygrad.client.submission import backpressure
 from raygrad.client.submission.backpressure import RUNS_AHEAD
+from raygrad.errors import DiskFull
 
 MEBI = 1024 * 1024
 
@@ -180,3 +188,64 @@ def test_runs_are_submitted_no_further_ahead_than_the_bytes_that_they_are_given(
             most = max(most, sum(one.nbytes for one in session._runs.history if not one.finished))
         assert total.tolist() == [sum(range(64)) * 1.0]
     assert most <= 20 * MEBI, "the limit, what was given since the last look, and the weights"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A disk of 16 MiB for temporary files."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(tmp_path)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting needs privileges")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    gc.collect()
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_a_full_disk_is_an_error_of_its_own_and_loses_nothing(small_disk: Path) -> None:
+    with rg.Session(workers=1, memory="2MB") as session:
+        start: Any = rg.tensor(np.arange(50_000.0))
+        kept = [start * float(number) for number in range(10)]  # twice the memory: most of it is spilled
+        session.run(*kept).wait()
+        filler = small_disk / "filler"
+        filler.write_bytes(bytes(os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize))
+        with pytest.raises(DiskFull, match="which is full") as error:
+            session.run(*[start * float(number) for number in range(10, 30)]).wait()
+        assert error.value.errno == errno.ENOSPC
+        assert error.value.folder == str(small_disk)
+        filler.unlink()
+        assert [float(one[1].item()) for one in kept] == [*map(float, range(10))]
+        assert (start + 1.0)[:2].tolist() == [1.0, 2.0]
+
+
+def test_emits_that_find_no_room_on_disk_fail_their_node_alone(small_disk: Path) -> None:
+    seen: list[int] = []
+    with rg.Session(workers=1) as session:
+        session.on("flood", lambda value: seen.append(int(value[0])))
+        before = rg.ones(2) * 3.0
+        session.run(before).wait()
+        with pytest.raises(DiskFull):
+            Floods.apply(rg.ones(1), COUNT).tolist()
+        assert seen == [*range(len(seen))], "what was emitted before is handled, in order"
+        assert before.tolist() == [3.0, 3.0]
+        seen.clear()
+        assert Floods.apply(rg.ones(1), 20).tolist() == [2.0]
+        assert seen == [*range(21)]
+
+
+@pytest.mark.ray
+def test_values_larger_than_the_object_store_in_total_and_alone_are_there() -> None:
+    size = 20 * MEBI // 4
+    with rg.Session("ray", workers=2, object_store_memory=80 * MEBI) as session:
+        kept: list[Any] = []
+        for number in range(8):
+            with rg.place(worker=number % 2):
+                kept.append(rg.full((size,), float(number)) * 2.0)
+        with rg.place(worker=0):
+            crossed = [one + 1.0 for one in kept]  # each second one by the store
+        session.run(*kept, *crossed).wait()
+        assert [one.numpy()[-1] for one in kept] == [2.0 * number for number in range(8)]
+        assert [one.numpy()[-1] for one in crossed] == [2.0 * number + 1.0 for number in range(8)]
+        assert (rg.ones(5 * size) * 2.0).numpy()[-1] == 2.0
