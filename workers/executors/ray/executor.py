@@ -369,7 +369,7 @@ class RayExecutor(Executor):
         """Turn the answers that are here into reports, waiting for the first."""
         wait = self._ray.wait
         ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
-        if pause and ready and len(waiting) > 1:
+        if pause and ready and len(waiting) - len(self._emits.asked) > 1:  # each wait costs a tenth of a millisecond
             ready, _ = wait(waiting, num_returns=len(waiting), timeout=0)
         for reference in ready:
             self._answered(reference)

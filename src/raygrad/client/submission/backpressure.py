@@ -42,7 +42,7 @@ class SubmissionLimit:
         for external in externals:
             if type(external) is SuppliedExternal:
                 value: Any = external.value
-                if isinstance(value, np.ndarray):
+                if type(value) is np.ndarray:
                     now.add(id(value))
                     if id(value) not in before:
                         size += value.nbytes
