@@ -28,6 +28,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
           RunCancelled                  ... or because its run was cancelled, or one from which it reads
         WaitTimeout (TimeoutError)
         DeadlineExceeded (TimeoutError) a node, a segment or a run took longer than it may
+        DiskFull (OSError)              what does not fit into memory does not fit on disk either
         OverBudget (MemoryError)        a node by itself needs more than the memory of its worker
       SessionError (RuntimeError)       a session used after close, two sessions mixed, a value of another session
         NotShippable (TypeError)        code or a constant that cannot travel to a worker
@@ -40,6 +41,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -234,6 +236,22 @@ class DeadlineExceeded(ExecutionError, TimeoutError):
 
 class WaitTimeout(ExecutionError, TimeoutError):
     """A wait passed its deadline."""
+
+
+class DiskFull(ExecutionError, OSError):
+    """What was to be put on disk, since memory has no room for it, does not fit there. What was stored before stays
+    readable, and the session goes on once there is room.
+
+    Attributes: folder (where it was to go), needed (bytes).
+    """
+
+    def __init__(self, message: str = "", folder: str = "", needed: int = 0) -> None:
+        super().__init__(message, folder, needed)
+        self.errno = errno.ENOSPC
+        self.folder, self.needed = folder, needed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.folder, self.needed)
 
 
 class SessionError(RaygradError, RuntimeError):

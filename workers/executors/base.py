@@ -18,6 +18,7 @@ from raygrad.proto.ir.program import INTERRUPTED, Call, Failure, Pinned, Program
 from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, message_of, pack_exception
+from ..values.emit_chunks import HeldChunk
 from .deadlines import WorkerProgress
 
 CODE_CACHE_SIZE: Final = 4096
@@ -132,8 +133,22 @@ class WorkerGone:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class EmitsArrived:
+    """Report: a call that goes on has emitted much. All chunks of a call are reported before its `SegmentReturned`."""
+
+    chunk: HeldChunk
+
+
 Report: TypeAlias = (
-    SegmentReturned | ValueReady | CopyReady | WorksWithdrawn | CallInterrupted | WorkerGone | WorkerRestarted
+    SegmentReturned
+    | ValueReady
+    | CopyReady
+    | WorksWithdrawn
+    | CallInterrupted
+    | WorkerGone
+    | WorkerRestarted
+    | EmitsArrived
 )
 
 
@@ -247,6 +262,13 @@ class Executor(ABC):
         Raises:
             KeyboardInterrupt: it came while this thread waited, or ran a segment; nothing is lost by it.
         """
+
+    def take_emits(self, *, waited_for: bool) -> None:  # noqa: B027 - one that sends no chunks has none to take
+        """Let workers send chunks of emits again: those that were reported have been handled. With `waited_for`, they
+        have not, since a handler waits for what workers do, who must not wait for it."""
+
+    emits_paused = False
+    """Whether chunks were reported since the last `take_emits`."""
 
     @property
     def unusable(self) -> str:

@@ -69,6 +69,7 @@ from ..values.packed_values import POISON
 from .base import (
     CallInterrupted,
     CopyReady,
+    EmitsArrived,
     Executor,
     ObjectId,
     Report,
@@ -255,6 +256,10 @@ class Driver:
             with self._news:
                 self._news.wait(timeout)
         self._deliver()
+        if self.executor.emits_paused:
+            handling = self._listener.handling
+            if not handling or handling == threading.get_ident():
+                self.executor.take_emits(waited_for=bool(handling))
 
     def _until(self, due: float, timeout: float) -> float:
         """Return how long to wait for reports if something is due meanwhile."""
@@ -513,6 +518,11 @@ class Driver:
                     self._dispatch(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case WorksWithdrawn(works):
                     self._withdrawn(works)
+                case EmitsArrived(chunk):
+                    if chunk.run in self._runs:
+                        self._reports.append(partial(self._listener.emitted, chunk))
+                    else:
+                        chunk.take()  # of a run that failed or was cancelled: nobody hears it, nor waits for it
                 case CopyReady(run, value, ok, size):
                     self._dispatch(ValueCopied(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case CallInterrupted(run, segment):

@@ -13,6 +13,7 @@ from raygrad.scheduler.model.progress import PlanRevision, RunProgress
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_rest
 
+from ..values.emit_chunks import HeldChunk
 from .calls import LocatedExternal, SuppliedExternal, key_of, residency_of
 from .deadlines import Expired
 
@@ -33,6 +34,12 @@ class Listener(Protocol):
     def record(self, called: TimedRecord, finished: bool) -> None:
         """A segment's record arrived and was accepted; its values are readable from here on. Times are of the driver's
         clock. With `finished`, which a record with emits never has, it is the last: its run's segments are done."""
+
+    handling: int
+    """The thread that is in a handler of emits, 0 for none."""
+
+    def emitted(self, held: HeldChunk) -> None:
+        """A segment that goes on has emitted much; its record comes later."""
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A requested kept value was fetched; `left` has (device, bytes) of each array that left its device for it."""

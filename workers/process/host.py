@@ -32,6 +32,7 @@ from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
 from ..memory.store import ValueStore
 from ..values.packed_values import POISON, Poison, pack_all
+from .call_emits import CallEmits, Send
 from .garbage_collection import CollectorSchedule, fewer_collections
 from .gil_wait import SUSPECT_SECONDS, GilWaitClock
 from .run_record import (
@@ -98,6 +99,8 @@ class WorkerHost:
         """Of the call that runs, between whose steps it is looked at."""
         self._progress: Callable[[], tuple[int, float, float]] | None = None
         """Returns the last fields of `CallProgress` of the call that runs."""
+        self.send_emits: Send | None = None
+        """Sends chunks of emits ahead of the record of a call that goes on."""
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
 
@@ -243,18 +246,16 @@ class WorkerHost:
             if not complete:
                 return self._ended(call, program, report, started, "skipped", None)
             limiter, absent = values.limiter, values.absent
-            emit_index = 0
+            emits = report.emits = CallEmits(call, self.name, self.send_emits)
 
             def sink(name: str, value: Any) -> None:
-                nonlocal emit_index
-                report.emits.append((program.steps[position].index, emit_index, name, pickle_value(detached(value))))
-                emit_index += 1
+                emits.add(program.steps[position].index, name, pickle_value(detached(value)))
 
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
             with emitting_to(sink), WorkerSettings(), fewer_collections() as collector:
                 self._collector = collector
-                waits = GilWaitClock()
+                waits, idled = GilWaitClock(), 0.0
                 since = clock()
                 for position, (execute, frees) in enumerate(steps):
                     if limiter is not None:
@@ -270,11 +271,12 @@ class WorkerHost:
                     if now - since >= LONG_NODE_SECONDS:
                         took, offset = now - since, since - started + unpacking
                         if took >= SUSPECT_SECONDS:
-                            took = max(took - waits.since(), LONG_NODE_SECONDS)
+                            took = max(took - waits.since() - (emits.waited - idled), LONG_NODE_SECONDS)
+                            idled = emits.waited
                         report.nodes.append((program.steps[position].index, offset, took))
                     since = now if now <= collector.due else self._pause(collector)
                 report.steps = since - begun
-                report.waited = waits.seconds
+                report.waited = waits.seconds + emits.waited
                 if values.account is not None:
                     report.peaks = tuple(sorted(values.account.peaks.items()))
             return self._done(call, program, report, started, slots)

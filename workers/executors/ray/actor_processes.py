@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from raygrad.autograd.devices.serving import is_simulated, simulated_memory
-from raygrad.errors import DeviceError, ExecutionError
+from raygrad.errors import DeviceError, DiskFull, ExecutionError
 from raygrad.scheduler.model.numerics_class import Numerics
 from raygrad.tracebacks import users_level
 
@@ -342,6 +342,11 @@ def as_execution_error(error: Exception) -> ExecutionError:
     """Return an error of Ray other than a dead actor as an ExecutionError."""
     cause = getattr(error, "cause", None)
     inner = f"{type(cause).__name__}: {cause}" if cause is not None else error_line(error)
+    if any([type(one).__name__ == "OutOfDiskError" for one in (error, cause)]):
+        return DiskFull(
+            f"Ray's object store is full, and so is the disk that it spills to: {inner}; free some of it and run this "
+            "again, or start Ray with another spill folder or a larger object_store_memory"
+        )
     return ExecutionError(f"Ray could not run or read it: {inner}")
 
 

@@ -185,6 +185,11 @@ class Channel:
         about, reference = self._method("fetch", 2).remote(run, value, requested, *waits)
         return about, reference
 
+    def take_emits(self) -> Any:
+        """Ask for emits that calls send ahead of their records; return the reference of the answer, which comes when
+        there are any."""
+        return self.actor.take_emits.remote()
+
     def copy(self, run: int, value: int) -> tuple[Any, Any]:
         """Request a copy of a pinned value for when the worker is idle; return as `fetch`."""
         about, reference = self._method("copy", 2).remote(run, value)

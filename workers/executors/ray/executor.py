@@ -51,6 +51,7 @@ from .actor_processes import as_execution_error, error_line, restart_worker, sta
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
 from .cluster_resources import cpu_slots
 from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, ray_module, store_statistics
+from .emit_receiver import EmitReceiver
 from .flush_timer import FlushTimer
 from .links import measure_links
 
@@ -66,6 +67,9 @@ RECORD_DEADLINE: Final = 10.0
 
 PUT_BYTES: Final = 64 * 1024
 """An external read-only array of this size or more is put into the store once, while it lives (H17)."""
+
+HANDLED_SECONDS: Final = 0.01
+"""Seconds between looks whether another thread has handled emits that come before a record."""
 
 POLL_SECONDS: Final = 0.001
 """The least interval of polls without a timeout: one takes a tenth of it."""
@@ -188,6 +192,7 @@ class RayExecutor(Executor):
         self._pending: dict[Any, _PendingReply] = {}
         """By the reference of its answer, each request that is not answered."""
         self._channels = [self._channel_to(index) for index in range(len(self._workers))]
+        self._emits = EmitReceiver([channel.take_emits for channel in self._channels])
         self._flush_timer = FlushTimer(self._flush_overdue, FLUSH_SECONDS)
         self._objects: dict[ObjectId, Any] = {}
         self._sizes: dict[ObjectId, int] = {}
@@ -328,6 +333,7 @@ class RayExecutor(Executor):
         for program in programs.values():
             code |= self.code_of(program)
         channel.load(programs, code)
+        self._emits.begin(work.worker)
 
     def _channel(self, index: int) -> Channel:
         if self._closed:
@@ -395,9 +401,14 @@ class RayExecutor(Executor):
                 for channel in self._channels:
                     channel.flush()
             waiting = [] if self._closed else list(self._pending)
+            if waiting or self._emits.holds:
+                waiting += self._emits.asked
             pause = 0.0 if self._reports else timeout
             now = time.monotonic()
             looks = pause > 0 or now - self._last_poll >= POLL_SECONDS
+            handled = not waiting and pause > 0 and self._emits.holds  # by another thread, before the record comes
+        if handled:
+            time.sleep(min(pause, HANDLED_SECONDS))
         if waiting and looks:
             self._last_poll = now
             try:
@@ -417,7 +428,7 @@ class RayExecutor(Executor):
         """Turn the answers that are here into reports, waiting for the first."""
         wait = self._ray.wait
         ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
-        if pause and ready and len(waiting) > 1:
+        if pause and ready and len(waiting) - len(self._emits.asked) > 1:  # each wait costs a tenth of a millisecond
             ready, _ = wait(waiting, num_returns=len(waiting), timeout=0)
         for reference in ready:
             self._answered(reference)
@@ -427,6 +438,9 @@ class RayExecutor(Executor):
         ray = self._ray
         began = time.thread_time()
         with self._lock:
+            if reference in self._emits.asked:
+                self._take_chunks(reference)
+                return
             pending = self._pending.pop(reference, None)
             if pending is None or self._closed or self.unusable:
                 return
@@ -452,7 +466,9 @@ class RayExecutor(Executor):
                         self._sizes[ObjectId(record.run, record.segment, position)] = size
                     if record.status == "done":
                         channel.record_duration(work, record.seconds)
-                    self._reports.append(SegmentReturned(record, spent))
+                    report = SegmentReturned(record, spent)
+                    if not self._emits.holds_back(index, report):
+                        self._reports.append(report)
             elif isinstance(what, _Stop):
                 if answer is not None:
                     self._reports.append(CallInterrupted(*answer))
@@ -464,6 +480,30 @@ class RayExecutor(Executor):
                 ok, size, left = answer
                 self._sizes[value_object(*what)] = size
                 self._reports.append(ValueReady(*what, ok, size, left=left))
+
+    def _take_chunks(self, reference: Any) -> None:
+        """Report emits that running calls have sent ahead, and records that came before them."""
+        index = self._emits.answered(reference)
+        if self._closed or self.unusable:
+            return
+        try:
+            chunks = self._ray.get(reference, timeout=RECORD_DEADLINE)
+        except self._ray.exceptions.RayActorError as error:
+            if getattr(error, "actor_id", None) == self._workers[index].actor_id:
+                self._lose(index, error)
+            return
+        except self._ray.exceptions.RayError as error:
+            self._lose(index, error)  # what was emitted is lost, and may be needed
+            return
+        self._reports += self._emits.take(index, chunks)
+        self.emits_paused = True
+
+    def take_emits(self, *, waited_for: bool) -> None:
+        with self._lock:
+            self.emits_paused = False
+            for index in self._emits.resumable():
+                if self._can_send(index):
+                    self._emits.ask(index)
 
     def _went_wrong(self, pending: _PendingReply, error: Exception, withdrawn: Sequence[Work]) -> None:
         """Enter an answer that Ray could not give: the worker died, or what the call reads was lost. Nobody waits for
@@ -506,6 +546,7 @@ class RayExecutor(Executor):
         gone = [pending.what for pending in self._pending.values() if pending.worker == index]
         self._pending = {reference: pending for reference, pending in self._pending.items() if pending.worker != index}
         self._channels[index].close()
+        self._emits.lose(index)
         self._reports.append(WorkerGone(index, reason))
         for what in gone:
             if isinstance(what, WithdrawalPart):
@@ -540,7 +581,7 @@ class RayExecutor(Executor):
     @property
     def busy(self) -> bool:
         with self._lock:
-            if self._reports or any(channel.batch is not None for channel in self._channels):
+            if self._reports or self._emits.holds or any(channel.batch is not None for channel in self._channels):
                 return True
             return any(not isinstance(pending.what, LoadRequest | _Stop) for pending in self._pending.values())
 
@@ -578,6 +619,7 @@ class RayExecutor(Executor):
                 return
             self._closed = True
             self._pending.clear()
+            self._emits.close()
             for channel in self._channels:
                 channel.close()
             self._objects.clear()

@@ -20,6 +20,7 @@ from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.tracebacks import public
 
 from ..options import path_of, seconds
+from .emitted import Emitted
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.graph import Graph
@@ -80,7 +81,9 @@ class Run:
         """The nodes of the graph that the plan has added, to keep within a memory limit."""
         self.called: Mapping[int, CallCost] = MappingProxyType({})
         """By node of a user Function, what is known of the time of the call, with its arguments."""
-        self._emits: list[tuple[int, int, str, Any]] = []
+        self.emitted = Emitted()
+        self.emit_seconds = 0.0
+        """Seconds for which its nodes have waited for the handlers of what they emit."""
         self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
 
     def take(self, called: TimedRecord) -> None:
@@ -197,6 +200,7 @@ class Run:
             graph=label_graph(self._graph, link.name_of, self._sites),
             brought=fetched_arrays(self._graph, self._brought),
             revisions=tuple([one._replace(at=one.at - self._submitted) for one in self.revisions]),
+            emit_wait=self.emit_seconds,
         )
 
     def trace(self, path: str | Path) -> Path:
@@ -226,8 +230,13 @@ class Run:
 
     @property
     def emits(self) -> list[tuple[str, Any]]:
-        """What `rg.emit` sent from this run, as (name, value), in the engine's order (H20)."""
-        return [(name, value) for _, _, name, value in sorted(self._emits, key=lambda emit: emit[:2])]
+        """What `rg.emit` sent from this run, as (name, value), in the engine's order (H20).
+
+        Raises:
+            ExecutionError: that was more than a run keeps, and handlers took it.
+            DiskFull: no handler took it, and the disk had no room for more.
+        """
+        return self.emitted.read()
 
     @property
     def hooks(self) -> dict[int, int]:
