@@ -18,7 +18,7 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from measure import Grid, elsewhere, table
 
@@ -82,7 +82,7 @@ def child(kind: str, workers: int, nodes: int) -> None:
         times.append(time.perf_counter())
         loss.backward()
         times.append(time.perf_counter())
-        total = float(x.grad.numpy().sum())
+        total = float(cast(Any, x.grad).numpy().sum())
         times.append(time.perf_counter())
         del loss, x
     times.append(time.perf_counter())

@@ -358,8 +358,10 @@ def test_a_session_goes_on_with_the_workers_that_are_left(ray_started: Any) -> N
             DiesOnce.apply(x, pids[1]).tolist()
         for step in range(20):  # many branches, so that each worker would get some
             x.grad = None
-            sum([DiesOnce.apply(x * float(k), 0).sum() for k in range(6)]).backward()
-            assert x.grad.tolist() == [55.0, 165.0], step
+            loss: Any = sum([DiesOnce.apply(x * float(k), 0).sum() for k in range(6)])
+            loss.backward()
+            grad: Any = x.grad
+            assert grad.tolist() == [55.0, 165.0], step
         with rg.place(worker=1), pytest.raises(PlanError, match=r"must run on worker 1.*which is lost"):
             DiesOnce.apply(x, 0).tolist()
         session.close(discard=True)

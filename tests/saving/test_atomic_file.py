@@ -54,6 +54,7 @@ def test_whenever_a_writer_is_killed_there_is_a_whole_file(tmp_path: Path) -> No
     for kill_after in (1, 2, 5):
         with subprocess.Popen([sys.executable, "-c", SAVES_FOR_EVER, str(path)], stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
+            last = 0
             for _ in range(kill_after):
                 last = int(writer.stdout.readline())
             writer.kill()

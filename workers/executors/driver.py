@@ -529,6 +529,7 @@ class Driver:
                     self._dispatch(StopAnswered(at=self._clock(), run=run, segment=segment))
                 case WorkerRestarted(worker):
                     self._lost.pop(worker, None)
+                    self.planner.use_cluster(self.planner.cluster.restored(worker))
                     self._dispatch(WorkerReplaced(at=self._clock(), worker=worker))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason

@@ -35,8 +35,9 @@ class Listener(Protocol):
         """A segment's record arrived and was accepted; its values are readable from here on. Times are of the driver's
         clock. With `finished`, which a record with emits never has, it is the last: its run's segments are done."""
 
-    handling: int
-    """The thread that is in a handler of emits, 0 for none."""
+    @property
+    def handling(self) -> int:
+        """The thread that is in a handler of emits, 0 for none."""
 
     def emitted(self, held: HeldChunk) -> None:
         """A segment that goes on has emitted much; its record comes later."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.client.cancelling import SECONDS, Sleeps, Spins, SpinsBack, Stubborn, check_idle, later, learn
@@ -77,7 +77,7 @@ def test_what_reads_from_a_cancelled_run_is_cancelled_and_what_does_not_goes_on(
 def test_a_step_that_is_cancelled_in_backward_leaves_gradients_as_before(session: Any) -> None:
     with session:
         learn(SpinsBack)
-        w = rg.ones(3, requires_grad=True)
+        w: Any = rg.ones(3, requires_grad=True)
         SpinsBack.apply(w, 0.0).sum().backward()
         assert w.grad.tolist() == [2.0] * 3
         SpinsBack.apply(w, SECONDS).sum().backward()
@@ -93,7 +93,7 @@ def test_a_step_that_is_cancelled_in_backward_leaves_gradients_as_before(session
 def test_cancelling_between_forward_and_backward_leaves_what_was_computed(session: Any) -> None:
     with session:
         learn(SpinsBack)
-        w = rg.ones(3, requires_grad=True)
+        w: Any = rg.ones(3, requires_grad=True)
         loss = SpinsBack.apply(w, 0.0).sum()
         assert loss.item() == 6.0
         assert not session.cancel()
@@ -199,13 +199,13 @@ def test_user_code_may_cancel_its_own_run() -> None:
 
     with rg.Session(workers=1) as session:
         sessions.append(session)
-        w = rg.ones(3, requires_grad=True)
+        w: Any = rg.ones(3, requires_grad=True)
         (w * 2.0).register_hook(cancels)
         y = w * 2.0
         y.register_hook(cancels)
         y.sum().backward()
         with pytest.raises(RunCancelled):
-            session.last_run.wait()
+            cast(Any, session.last_run).wait()
         assert w.grad is None
         assert (w.detach() * 3.0).tolist() == [3.0] * 3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.client.cancelling import SECONDS, Spins, SpinsBack, check_idle
@@ -40,7 +40,7 @@ def test_a_node_that_takes_too_long_is_stopped_and_named(workers: int) -> None:
 
 def test_a_backward_is_named_as_such_and_leaves_gradients_as_before() -> None:
     with rg.Session(node_timeout=0.3):
-        w = rg.ones(3, requires_grad=True)
+        w: Any = rg.ones(3, requires_grad=True)
         SpinsBack.apply(w, 0.0).sum().backward()
         SpinsBack.apply(w, SECONDS).sum().backward()
         with pytest.raises(DeadlineExceeded, match=rf"^the backward of 'SpinsBack' {HERE}"):
@@ -73,7 +73,7 @@ def test_a_run_has_a_limit_from_its_submission() -> None:
 @pytest.mark.parametrize("name", ["node_timeout", "segment_timeout", "run_timeout"])
 def test_what_is_no_limit_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=rf"Session\({name}=\.\.\.\) takes a number of seconds"):
-        rg.Session(**{name: 0})
+        cast(Any, rg.Session)(**{name: 0})
 
 
 @pytest.mark.ray

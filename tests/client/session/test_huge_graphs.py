@@ -100,10 +100,12 @@ def test_a_session_has_the_bits_of_an_eager_program(make: Callable[[Any, int], A
 def test_a_long_chain_is_run_in_a_session() -> None:
     x: Any = rg.ones(2, dtype=rg.float64, requires_grad=True)
     chain(x, LONG).backward()
-    expected, x.grad = x.grad.numpy().tobytes(), None
+    expected = x.grad.numpy().tobytes()
+    x.grad = None
     with rg.Session(workers=2):
         chain(x, LONG).backward()
-        assert x.grad.numpy().tobytes() == expected
+        grad: Any = x.grad
+        assert grad.numpy().tobytes() == expected
 
 
 def test_many_workers_in_one_process_are_served() -> None:
