@@ -38,6 +38,7 @@ class Listener(Protocol):
     @property
     def handling(self) -> int:
         """The thread that is in a handler of emits, 0 for none."""
+        ...
 
     def emitted(self, held: HeldChunk) -> None:
         """A segment that goes on has emitted much; its record comes later."""
