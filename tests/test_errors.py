@@ -24,6 +24,8 @@ from raygrad import errors
         (errors.WaitTimeout("a"), TimeoutError),
         (errors.NotShippable("a"), TypeError),
         (errors.BackendUnavailable("a"), ImportError),
+        (errors.SaveError("a", ("b", 3)), TypeError),
+        (errors.LoadError("a"), RuntimeError),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )

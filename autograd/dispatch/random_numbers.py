@@ -144,6 +144,20 @@ def _doing(what: Callable[[], None]) -> None:
     _tell(what)
 
 
+def program_generator() -> np.random.Generator:
+    """Return the sequential generator of the program."""
+    return _Random.generator()
+
+
+def change_of_generator(what: Callable[[], None] | None) -> None:
+    """Change the random numbers of the program, or note that its state was read (None), and tell a session's recorder,
+    whose compiled calls repeat it."""
+    if what is None:
+        _tell(None)
+    else:
+        _doing(what)
+
+
 def _tell(what: Callable[[], None] | None) -> None:
     recorder = state.here.recorder
     if recorder is not None:

@@ -192,7 +192,10 @@ class Op:
 
     def builtin_derivative(self, device: str, dtype: Any) -> Derivative | None:
         """Return raygrad's own most specific derivative: what the vjp of a recorded op runs."""
-        return _most_specific(self._derivatives, device, str(dtype))
+        key = ("builtin vjp", device, dtype)
+        if key not in self._memo:
+            self._memo[key] = _most_specific(self._derivatives, device, str(dtype))
+        return self._memo[key]
 
     def missing(self, device: str, dtype: Any) -> MissingDerivative:
         """Return the error for an op that has no derivative for a device and dtype."""

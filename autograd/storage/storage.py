@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 SWEEP_AT = 16
 """Members of a storage at which dead ones are dropped."""
@@ -122,3 +126,13 @@ def note_exported(tensor: Tensor) -> None:
 def is_shared(tensor: Tensor) -> bool:
     """Tell whether another tensor shows memory of this one now."""
     return owner_of(tensor) is not tensor or any(True for _ in views_of(tensor))
+
+
+def memory_key(tensor: Tensor) -> tuple[object, ...] | None:
+    """Return what tensors that show the same elements of one memory have in common while they live, None if a tensor
+    shares its memory with none."""
+    data: Any = tensor._data
+    if type(data) is _ARRAY:
+        where = data.__array_interface__["data"][0]
+        return (where, data.shape, data.strides, data.dtype.str) if data.size else None
+    return None if tensor._storage is None else (id(tensor._storage), id(data))

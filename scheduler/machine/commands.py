@@ -134,6 +134,25 @@ class LoseValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopSegments:
+    """Have workers skip these (run, segment) if they have not begun, and interrupt them if they have: their results no
+    longer count. Each is still reported. A worker that was running one says so: `StopAnswered`."""
+
+    segments: tuple[tuple[int, int], ...]
+    workers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceWorker:
+    """End a worker's process, which runs (`run`, `segment`) and did not stop it, and start another in its place:
+    `WorkerDied`, then `WorkerReplaced`. Where that is impossible, in process, tell the user."""
+
+    worker: int
+    run: int
+    segment: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishRun:
     """All segments of the run are done, and all runs that it reads from have finished: its kept values exist."""
 
@@ -151,6 +170,10 @@ class FailReason(Enum):
     """It reads a value of run `cause`, which failed."""
     ABANDONED = "abandoned"
     """The client abandoned it."""
+    CANCELLED = "cancelled"
+    """The user cancelled it; its segments are stopped."""
+    TIMED_OUT = "timed out"
+    """It has passed a deadline, with `segment`, if that is known; its segments are stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +205,8 @@ Command = (
     | WithdrawSegments
     | PlanRest
     | LoseValue
+    | StopSegments
+    | ReplaceWorker
     | FinishRun
     | FailRun
 )

@@ -48,6 +48,9 @@ class Dispatcher:
         head = self.head(worker)
         if head is None or self._state.in_flight.get(worker, 0) >= self._window:
             return
+        if self._state.replacing or self._state.stopping:  # it may be lost with what it was to stop
+            if worker in self._state.replacing or any(one.worker == worker for one in self._state.stopping.values()):
+                return  # when that is over, it is stirred
         if self._state.revision is not None and head.run == self._state.revision.run:
             return  # when that is over, all workers are stirred
         missing = self.missing(head)

@@ -173,6 +173,37 @@ class PlanReviewed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunStopped:
+    """The user has cancelled a run, or it has passed a deadline; nothing if it has ended. What of it runs is stopped;
+    see `cancellation`."""
+
+    at: float
+    run: int
+    expired: bool = False
+    """A deadline has passed."""
+    segment: int = -1
+    """The segment that took too long, or -1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopAnswered:
+    """A worker was told to stop a segment, which it had begun."""
+
+    at: float
+    run: int
+    segment: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReplaced:
+    """Another process has taken the place of a worker that died, and nothing is pinned on it; or that is impossible,
+    and the worker is as it was."""
+
+    at: float
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentsWithdrawn:
     """The workers have answered `WithdrawSegments`: these (run, segment) had not begun and never will in this attempt.
     The others have begun, or ended, and come back as ever."""
@@ -196,7 +227,7 @@ class RestPlanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePassed:
-    """Nothing has happened until now; given at `State.review_at` or later."""
+    """Nothing has happened until now; given at `State.review_at` or `State.stop_at`, or later."""
 
     at: float
 
@@ -211,6 +242,9 @@ Event = (
     | ValueDropped
     | WorkerDied
     | RunAbandoned
+    | RunStopped
+    | StopAnswered
+    | WorkerReplaced
     | PlanReviewed
     | SegmentsWithdrawn
     | RestPlanned

@@ -13,6 +13,8 @@ in any order.
   finishes only after the runs that it reads from, so that its outcome does not depend on timing.
 - *Revision.* A plan that turns out wrong is left while it runs: what has not started is withdrawn and planned again
   (`revision`).
+- *Cancellation.* A run that is cancelled or has passed a deadline fails, and what of it runs is stopped
+  (`cancellation`).
 - *Loss.* Values pinned on a worker are lost with it. Attempts are numbered, and results of old ones are only counted.
   A new attempt at lost segments (recovery) will be decided here, where a worker's death is handled, and its plan made
   as that of a revision.
@@ -26,6 +28,7 @@ from math import inf
 from raygrad.errors import InvariantViolation
 
 from ..model.plan import InStore, OnWorker, Plan
+from .cancellation import STOP_GRACE, Canceller
 from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue
 from .dispatch import Dispatcher
 from .events import (
@@ -34,15 +37,18 @@ from .events import (
     PlanSubmitted,
     RestPlanned,
     RunAbandoned,
+    RunStopped,
     RunSubmitted,
     SegmentFinished,
     SegmentsWithdrawn,
+    StopAnswered,
     TimePassed,
     ValueCopied,
     ValueDropped,
     ValueExported,
     ValueRequested,
     WorkerDied,
+    WorkerReplaced,
     run_submitted,
 )
 from .liveness import Liveness
@@ -60,8 +66,9 @@ _MOVES = {"done": Move.DONE, "failed": Move.FAILED, "skipped": Move.SKIPPED}
 class Machine:
     """See the head of this file. Not safe for use by several threads at once."""
 
-    def __init__(self, *, window: int = DEFAULT_WINDOW, recovery_time: float = inf) -> None:
-        """With a `recovery_time` in seconds, saved values are copied as `recovery_copies` says.
+    def __init__(self, *, window: int = DEFAULT_WINDOW, recovery_time: float = inf, grace: float = STOP_GRACE) -> None:
+        """With a `recovery_time` in seconds, saved values are copied as `recovery_copies` says. `grace`: the seconds
+        that a segment has to end once it is stopped; see `cancellation`.
 
         Raises ValueError if the window is less than 1.
         """
@@ -73,6 +80,7 @@ class Machine:
         self._copies = RecoveryCopies(self.state, self._liveness, recovery_time)
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._reviser = Reviser(self.state, self._liveness)
+        self._canceller = Canceller(self.state, self._liveness, grace)
         self._at = 0.0
         self._came_back: tuple[LiveRun, int] | None = None
         """The run of the segment that has come back, and its worker, if the run's plan may be revised."""
@@ -106,6 +114,12 @@ class Machine:
                     self._lost(event.worker)
                 case RunAbandoned():
                     self._abandoned(event)
+                case RunStopped():
+                    self._cancelled(event)
+                case StopAnswered():
+                    self._canceller.begun((event.run, event.segment), event.at)
+                case WorkerReplaced():
+                    self._canceller.replaced(event.worker)
                 case PlanReviewed():
                     self._reviser.reviewed(event)
                 case SegmentsWithdrawn():
@@ -114,6 +128,8 @@ class Machine:
                     self._reviser.planned(event)
                 case TimePassed():
                     self._reviser.look_at_all(event.at)
+                    if event.at >= self.state.stop_at:
+                        self._canceller.look(event.at)
             if self.state.stirred:
                 self.dispatcher.dispatch(event.at)
             if self._came_back is not None:
@@ -228,6 +244,8 @@ class Machine:
         worker = segment.given.worker
         if segment.dispatched:
             self.state.in_flight[worker] -= 1
+        if run.failed and self.state.stopping:
+            self._canceller.ended(segment)
         if run.outlook is not None:
             outlook = run.outlook
             outlook.left[worker] -= segment.given.seconds
@@ -284,8 +302,9 @@ class Machine:
 
     # ---- failures --------------------------------------------------------------------------------------------------
 
-    def _fail(self, run: LiveRun, why: FailRun) -> None:
-        """Fail a run and every run that reads from it; start nothing more of them and release their values."""
+    def _fail(self, run: LiveRun, why: FailRun) -> list[LiveRun]:
+        """Fail a run and every run that reads from it; start nothing more of them and release their values. Return
+        them."""
         failing: list[tuple[LiveRun, FailRun]] = [(run, why)]
         run.failed = True
         for current, reason in failing:
@@ -306,6 +325,7 @@ class Machine:
                 self._end(current, segment)
             if not waiting:
                 self._settle_if_over(current)
+        return [current for current, _ in failing]
 
     def _lost(self, worker: int) -> None:
         """Enter that a worker died: fail its segments, mark its pinned values as lost."""
@@ -318,9 +338,15 @@ class Machine:
         for run in list(state.runs.values()):
             for value in list(run.values.values()):
                 if value.pinned_on == worker and value.object is not ObjectState.LIVE:
+                    if worker in state.replacing and not self._liveness.maker(value).dispatched:
+                        continue  # it can be made on the worker that comes
                     self._lose(run, value)
         for run in list(state.runs.values()):
             mine = [one for one in run.segments if one.given.worker == worker and not one.state.final]
+            if worker in state.replacing and not any(
+                one.dispatched and one.given.worker == worker for one in run.segments
+            ):
+                mine = []  # it can begin on the worker that comes
             trouble = mine[0].index if mine else self._misses(run)
             if trouble >= 0 and not run.failed:
                 self._fail(run, _loss(run, trouble, worker))
@@ -361,6 +387,13 @@ class Machine:
         self.state.failed_runs.add(run.run)
         for value in list(run.values.values()):
             self._liveness.release(value)
+
+    def _cancelled(self, event: RunStopped) -> None:
+        run = self.state.runs.get(event.run)
+        if run is not None and not run.finished and not run.failed:
+            reason = FailReason.TIMED_OUT if event.expired else FailReason.CANCELLED
+            failed = self._fail(run, FailRun(run=run.run, reason=reason, segment=event.segment))
+            self._canceller.stop(failed, event.at)
 
     # ---- values ----------------------------------------------------------------------------------------------------
 

@@ -190,6 +190,17 @@ class Outlook:
 
 
 @dataclass(slots=True)
+class Stopping:
+    """A running segment of a run that was cancelled or has passed a deadline; see `cancellation`."""
+
+    worker: int
+    due: float
+    """When its worker is replaced, if it has not ended before."""
+    begun: bool = False
+    """The worker has said that it is running it."""
+
+
+@dataclass(slots=True)
 class Revision:
     """A revision under way: segments are being withdrawn, and then planned again. Nothing of the run is commanded."""
 
@@ -263,6 +274,12 @@ class State:
     revision: Revision | None = None
     review_at: float = NEVER
     """When the next review of a run is due, if nothing happens before; see `TimePassed`."""
+    stopping: dict[tuple[int, int], Stopping] = field(default_factory=dict[tuple[int, int], Stopping])
+    """By (run, segment), what workers were told to stop and have not ended."""
+    stop_at: float = NEVER
+    """When the first of these is overdue; see `TimePassed`."""
+    replacing: set[int] = field(default_factory=set[int])
+    """Workers that are being replaced: nothing is commanded there meanwhile."""
     late_results: int = 0
     """Answers that came too late to count, and were dropped."""
     saved_bytes: int = 0

@@ -87,7 +87,14 @@ class Cluster:
 
     def without(self, worker: int) -> Cluster:
         """Return the cluster after a worker has died: indices stay."""
-        workers = [replace(one, lost=one.lost or index == worker) for index, one in enumerate(self.workers)]
+        return self._with_loss(worker, lost=True)
+
+    def restored(self, worker: int) -> Cluster:
+        """Return the cluster after another process has taken the place of a worker that died."""
+        return self._with_loss(worker, lost=False)
+
+    def _with_loss(self, worker: int, *, lost: bool) -> Cluster:
+        workers = [replace(one, lost=lost) if index == worker else one for index, one in enumerate(self.workers)]
         return replace(self, workers=tuple(workers))
 
     @property

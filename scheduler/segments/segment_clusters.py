@@ -10,6 +10,7 @@ before: blocks can be submitted in the order in which they are closed, and no tw
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -58,7 +59,16 @@ class _ClusterSegmenter:
         self.schedule = schedule
         self.worker: list[int] = schedule.worker.tolist()
         self.seconds: list[float] = dag.seconds.tolist()
-        self.open: list[list[int]] = [[] for _ in range(workers)]
+        self.listed: list[list[int]] = [[] for _ in range(workers)]
+        """Per worker, its nodes so far: those of its closed blocks, then those of the open one."""
+        self.begin = [0] * workers
+        """Per worker, where its open block begins in that list: closing a block moves no node, however long it is."""
+        self.place = [0] * len(dag)
+        """Per node, its place in that list."""
+        self.upto = [[0.0] for _ in range(workers)]
+        """Per worker and place, the work before it."""
+        self.latest: list[deque[int]] = [deque() for _ in range(workers)]
+        """Per worker, the nodes of its open block whose inputs arrive later than those of all nodes after them."""
         self.work = [0.0] * workers  # of the open block
         self.ready = [0.0] * workers  # arrival of the last input of the open block
         self.free = [0.0] * workers  # end of the last closed block
@@ -97,40 +107,46 @@ class _ClusterSegmenter:
             for where, moved in held.get(node, ()):
                 if where != home:
                     arrival = max(arrival, moved)
-            if self.open[home]:
+            if self.begin[home] < len(self.listed[home]):
                 start, work = max(self.free[home], self.ready[home]), self.work[home]
                 if (
                     min(arrival - start, work) > call
                     or (late and work > self.heavy)
                     or (work > self.heavy and work + self.seconds[node] > self.limit[home][not begins])
                 ):
-                    self._close(home, len(self.open[home]))
-            self.open[home].append(node)
-            self.arrival[node] = arrival
-            self.work[home] += self.seconds[node]
+                    self._close(home, len(self.listed[home]))
+            self._append(home, node, arrival)
             if arrival > self.ready[home]:
                 self.ready[home] = arrival
         ends_last = worker[last] if last >= 0 else -1
-        for one, nodes in enumerate(self.open):
-            if nodes and one != ends_last:
+        for one, nodes in enumerate(self.listed):
+            if self.begin[one] < len(nodes) and one != ends_last:
                 self._close(one, len(nodes))
         if ends_last >= 0:
-            self._close(ends_last, len(self.open[ends_last]))
+            self._close(ends_last, len(self.listed[ends_last]))
         return ClusterSegments(self.blocks, self.block_worker, max(self.free, default=0.0))
+
+    def _append(self, worker: int, node: int, arrival: float) -> None:
+        """Let a node join the open block of a worker."""
+        nodes, upto, latest = self.listed[worker], self.upto[worker], self.latest[worker]
+        self.place[node] = len(nodes)
+        nodes.append(node)
+        upto.append(upto[-1] + self.seconds[node])
+        self.arrival[node] = arrival
+        while latest and self.arrival[latest[-1]] <= arrival:
+            latest.pop()
+        latest.append(node)
+        self.work[worker] += self.seconds[node]
 
     def _close_after(self, worker: int, node: int) -> None:
         """Close the open block of a worker after one of its nodes, or wholly if not much follows."""
-        nodes = self.open[worker]
-        follow, place = 0.0, len(nodes)
-        while nodes[place - 1] != node:
-            follow += self.seconds[nodes[place - 1]]
-            place -= 1
-        self._close(worker, place if follow > self.call else len(nodes))
+        upto, count = self.upto[worker], self.place[node] + 1
+        self._close(worker, count if upto[-1] - upto[count] > self.call else len(upto) - 1)
 
     def _close(self, worker: int, count: int) -> None:
-        """Close the first `count` nodes of the open block of a worker."""
-        nodes = self.open[worker]
-        taken, left = nodes[:count], nodes[count:]
+        """Close the open block of a worker before the place `count` of its list."""
+        nodes, upto, latest = self.listed[worker], self.upto[worker], self.latest[worker]
+        taken = nodes[self.begin[worker] : count]
         work = sum([self.seconds[node] for node in taken])
         start = max(self.free[worker], max([self.arrival[node] for node in taken]))
         end = self.free[worker] = start + self.call + work
@@ -141,6 +157,8 @@ class _ClusterSegmenter:
         self.limit[worker] = self.held.limits(worker)
         self.blocks.append(taken)
         self.block_worker.append(worker)
-        self.open[worker] = left
-        self.work[worker] = sum([self.seconds[node] for node in left])
-        self.ready[worker] = max([self.arrival[node] for node in left], default=0.0)
+        self.begin[worker] = count
+        while latest and self.place[latest[0]] < count:
+            latest.popleft()
+        self.work[worker] = upto[-1] - upto[count]
+        self.ready[worker] = self.arrival[latest[0]] if latest else 0.0

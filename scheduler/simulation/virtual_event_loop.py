@@ -28,8 +28,10 @@ from ..machine.commands import (
     FinishRun,
     LoseValue,
     PlanRest,
+    ReplaceWorker,
     ReviewPlan,
     RunSegment,
+    StopSegments,
     Unpin,
     WithdrawSegments,
 )
@@ -237,6 +239,8 @@ class VirtualDriver:
                 self._at(self.now + (self.withdraw_seconds or 0.0), self._withdraw, command)
             case PlanRest():
                 self._plan_rest(command)
+            case StopSegments() | ReplaceWorker():
+                raise InvariantViolation(f"nobody cancels anything here, and there is {command}")
 
     def _command_segment(self, command: RunSegment) -> None:
         run, index, worker = command.run, command.segment, command.worker

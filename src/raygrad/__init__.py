@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _SUBMODULES = tuple(
-    "amp autograd client cuda errors fft func functional interop linalg nn optim proto scheduler utils workers".split()
+    (
+        "amp autograd client cuda errors fft func functional interop linalg nn optim proto saving scheduler utils "
+        "workers"
+    ).split()
 )
 
 _HOMES = {
@@ -31,6 +34,8 @@ _HOMES = {
     **dict.fromkeys(("inference_mode", "is_inference_mode_enabled"), "raygrad.autograd.tensor.inference"),
     **dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "raygrad.autograd.nodes.anomaly"),
     "vmap": "raygrad.autograd.vmap.vmap",
+    **dict.fromkeys(("save", "load"), "raygrad.saving.save"),
+    **dict.fromkeys(("get_rng_state", "set_rng_state"), "raygrad.autograd.dispatch.rng_state"),
     **dict.fromkeys(
         ("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
         "raygrad.autograd.core.modes",
@@ -63,8 +68,6 @@ _INSTEAD = {
     "Generator": "random numbers are drawn from one stream; raygrad.manual_seed(number) seeds it, in a session too",
     "compile": "session.compile(fn) records a training step once and replays it",
     "jit": "kernels are NumPy's; session.compile(fn) records a training step once and replays it",
-    "load": "a tensor can be pickled, and pickle.load reads it, or numpy.load with raygrad.from_numpy",
-    "save": "a tensor can be pickled, by pickle.dump, or kept by numpy.save(file, tensor.detach().numpy())",
     "sparse_coo_tensor": "tensors are dense; a Function may hold a matrix of scipy.sparse (see docs/functions.md)",
     "special": "its functions are the package's own: raygrad.erf, raygrad.digamma, raygrad.xlogy, ...",
 }
@@ -131,6 +134,10 @@ if TYPE_CHECKING:
         randint as randint,
         randn as randn,
     )
+    from raygrad.autograd.dispatch.rng_state import (
+        get_rng_state as get_rng_state,
+        set_rng_state as set_rng_state,
+    )
     from raygrad.autograd.engine.checkpointing import checkpoint as checkpoint
     from raygrad.autograd.nodes.anomaly import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
@@ -144,6 +151,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.vmap.vmap import vmap as vmap
     from raygrad.client.session.pins import place as place
     from raygrad.client.session.session import Session as Session
+    from raygrad.saving.save import load as load, save as save
     from raygrad.tracebacks import set_full_tracebacks as set_full_tracebacks
     from raygrad.workers.interpreter.user_emits import emit as emit
 

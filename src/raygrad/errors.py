@@ -25,17 +25,23 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
         RemoteError                     user code raised, and its own exception could not be rebuilt here
         WorkerLost                      a worker process died
         DroppedError                    a value was dropped because an earlier failure reached it
+          RunCancelled                  ... or because its run was cancelled, or one from which it reads
         WaitTimeout (TimeoutError)
+        DeadlineExceeded (TimeoutError) a node, a segment or a run took longer than it may
+        DiskFull (OSError)              what does not fit into memory does not fit on disk either
         OverBudget (MemoryError)        a node by itself needs more than the memory of its worker
       SessionError (RuntimeError)       a session used after close, two sessions mixed, a value of another session
         NotShippable (TypeError)        code or a constant that cannot travel to a worker
       BackendUnavailable (ImportError)  an extra is not installed; the message names it
       DeviceError (RuntimeError, ValueError)  a name of no device, or a device that is not here
       OutOfDeviceMemory (RuntimeError, MemoryError)  a device has no memory left for a result
+      SaveError (TypeError)             something that a file cannot hold; the message names its path
+      LoadError (RuntimeError)          a file that is damaged, foreign, or does not fit what it is loaded into
 """
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -211,8 +217,41 @@ class DroppedError(ExecutionError):
     """The value was dropped, because a failure reached the submission that makes it."""
 
 
+class RunCancelled(DroppedError):
+    """The value was not computed, because its run was cancelled: by `run.cancel()`, `session.cancel()` or Ctrl-C."""
+
+
+class DeadlineExceeded(ExecutionError, TimeoutError):
+    """A node, a segment or a run took longer than `node_timeout`, `segment_timeout` or `run_timeout` allow.
+
+    Attributes: scope ("node", "segment" or "run"), where (the node and the user's line), seconds, limit, worker.
+    """
+
+    def __init__(
+        self, message: str, scope: str = "", where: str = "", seconds: float = 0.0, limit: float = 0.0, worker: str = ""
+    ) -> None:
+        super().__init__(message, scope, where, seconds, limit, worker)
+        self.scope, self.where, self.seconds, self.limit, self.worker = scope, where, seconds, limit, worker
+
+
 class WaitTimeout(ExecutionError, TimeoutError):
     """A wait passed its deadline."""
+
+
+class DiskFull(ExecutionError, OSError):
+    """What was to be put on disk, since memory has no room for it, does not fit there. What was stored before stays
+    readable, and the session goes on once there is room.
+
+    Attributes: folder (where it was to go), needed (bytes).
+    """
+
+    def __init__(self, message: str = "", folder: str = "", needed: int = 0) -> None:
+        super().__init__(message, folder, needed)
+        self.errno = errno.ENOSPC
+        self.folder, self.needed = folder, needed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.folder, self.needed)
 
 
 class SessionError(RaygradError, RuntimeError):
@@ -252,3 +291,18 @@ class OverBudget(ExecutionError, MemoryError):
 
 class OutOfDeviceMemory(RaygradError, RuntimeError, MemoryError):
     """A device has too little memory left for a result."""
+
+
+class SaveError(RaygradError, TypeError):
+    """A value that a file cannot hold; the message names where it stands, and what to do.
+
+    Attributes: path: the keys and indices that lead to it.
+    """
+
+    def __init__(self, message: str = "", path: tuple[Any, ...] = ()) -> None:
+        super().__init__(message, path)
+        self.path = path
+
+
+class LoadError(RaygradError, RuntimeError):
+    """A file that is damaged, of another program, or does not fit what it is loaded into."""

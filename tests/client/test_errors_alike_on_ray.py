@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.errors import ExecutionError
+from raygrad.errors import DiskFull
 
 from .errors_alike import HARD, LONG, parts, raised_in
 from .test_planned_nodes_fail import WHERE, chain, note_of, step_of
@@ -75,7 +75,7 @@ def test_a_full_disk_is_told_and_the_session_goes_on(ray_started: Any) -> None:
         step_of(parameter)
         expected = chain()
         Disk.apply(rg.ones(1), 100_000).tolist()
-        with pytest.raises(ExecutionError, match=r"could not be spilled.*File too large") as error:
+        with pytest.raises(DiskFull, match=r"could not be spilled.*File too large") as error:
             chain()
         assert re.search(WHERE, note_of(error.value))
         assert parameter.tolist() == [-1.0, -2.0]

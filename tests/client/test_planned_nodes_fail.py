@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.errors import ExecutionError
+from raygrad.errors import DiskFull, ExecutionError
 from raygrad.workers.values.spill_file import SpillFile
 
 
@@ -84,7 +84,7 @@ def test_a_full_disk_is_told_and_the_session_goes_on(limited: Any, warm: bool) -
     with limited:
         step_of(parameter)
         expected = chain() if warm else None
-        with disk_of(100_000), pytest.raises(ExecutionError, match=r"could not be spilled.*File too large") as error:
+        with disk_of(100_000), pytest.raises(DiskFull, match=r"could not be spilled.*File too large") as error:
             chain()
         assert "set TMPDIR" in str(error.value)
         assert re.search(WHERE, note_of(error.value))

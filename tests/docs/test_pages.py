@@ -18,6 +18,7 @@ PAGES = (
     "grad_factor",
     "nested_io",
     "sessions",
+    "saving",
     "compile",
     "explain",
     "costs",

@@ -24,7 +24,9 @@ from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship
 from raygrad.workers.executors.base import Executor
 from raygrad.workers.executors.calls import External, GraphSubmission, SuppliedExternal
+from raygrad.workers.executors.deadlines import Expired
 from raygrad.workers.executors.driver import Driver, LostWorker
+from raygrad.workers.values.emit_chunks import HeldChunk
 
 from ..graph_nodes import function_node, op_node
 
@@ -71,6 +73,14 @@ class Log:
         self.failures: dict[int, tuple[Record | None, str]] = {}
         self.lost: dict[int, LostWorker] = {}
         self.plans: dict[int, Plan] = {}
+        self.handling = 0
+        self.chunks: list[HeldChunk] = []
+
+    def emitted(self, held: HeldChunk) -> None:
+        self.chunks.append(held)
+
+    def still_running(self, run: int, segment: int) -> None:
+        self.told.append(("still running", run, segment))
 
     def record(self, called: TimedRecord, finished: bool) -> None:
         record, sent, came, *_ = called
@@ -90,10 +100,10 @@ class Log:
         self.told.append(("replanned", run))
         self.plans[run] = plan
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None = None) -> None:
         self.told.append(("failed", run))
         self.failures[run] = (record, reason)
-        if lost is not None:
+        if isinstance(lost, LostWorker):
             self.lost[run] = lost
 
     def over(self, run: int) -> bool:

@@ -18,6 +18,8 @@ from raygrad.proto.ir.program import INTERRUPTED, Call, Failure, Pinned, Program
 from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, message_of, pack_exception
+from ..values.emit_chunks import HeldChunk
+from .deadlines import WorkerProgress
 
 CODE_CACHE_SIZE: Final = 4096
 """Pieces of user code that an executor caches. Each submission sends what it needs again, so older ones may go."""
@@ -109,6 +111,21 @@ class CopyReady:
 
 
 @dataclass(frozen=True, slots=True)
+class CallInterrupted:
+    """Report: a worker was told to stop runs while it ran this segment of one of them. It comes back as ever."""
+
+    run: int
+    segment: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRestarted:
+    """Report: another process has taken the place of a worker that is gone."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerGone:
     """Report: a worker died. Its other work is not reported any more."""
 
@@ -116,7 +133,23 @@ class WorkerGone:
     reason: str
 
 
-Report: TypeAlias = SegmentReturned | ValueReady | CopyReady | WorksWithdrawn | WorkerGone
+@dataclass(frozen=True, slots=True)
+class EmitsArrived:
+    """Report: a call that goes on has emitted much. All chunks of a call are reported before its `SegmentReturned`."""
+
+    chunk: HeldChunk
+
+
+Report: TypeAlias = (
+    SegmentReturned
+    | ValueReady
+    | CopyReady
+    | WorksWithdrawn
+    | CallInterrupted
+    | WorkerGone
+    | WorkerRestarted
+    | EmitsArrived
+)
 
 
 class Executor(ABC):
@@ -195,6 +228,25 @@ class Executor(ABC):
         `WorksWithdrawn`. Whatever was started and reads what one of them makes is among them: each either begins or is
         withdrawn, never both, and none that begins misses what was withdrawn."""
 
+    def stop(self, worker: int, runs: Sequence[int]) -> None:
+        """Have a worker skip all calls of these runs that it has not begun, and interrupt the one that it runs, if it
+        is of them. Does not block. All are answered as ever; the one that was running by `CallInterrupted`, too."""
+        raise NotImplementedError
+
+    def progress(self) -> list[WorkerProgress]:
+        """Return how far each worker is that runs a call. Any thread may call this."""
+        return []
+
+    def replace(self, worker: int) -> bool:
+        """End a worker, whatever it does, and start another in its place: `WorkerGone` and `WorkerRestarted` are
+        reported. Does not wait for it. Return False if its process cannot be ended alone: nothing is done then."""
+        return False
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the current thread runs a call of this executor."""
+        return False
+
     @abstractmethod
     def forget_programs(self, keys: Sequence[bytes]) -> None:
         """Forget programs that no call will name any more, on all workers. Does not block; no answer."""
@@ -210,6 +262,13 @@ class Executor(ABC):
         Raises:
             KeyboardInterrupt: it came while this thread waited, or ran a segment; nothing is lost by it.
         """
+
+    def take_emits(self, *, waited_for: bool) -> None:  # noqa: B027 - one that sends no chunks has none to take
+        """Let workers send chunks of emits again: those that were reported have been handled. With `waited_for`, they
+        have not, since a handler waits for what workers do, who must not wait for it."""
+
+    emits_paused = False
+    """Whether chunks were reported since the last `take_emits`."""
 
     @property
     def unusable(self) -> str:
@@ -305,3 +364,8 @@ def failed_record(
         hooks=(),
         failure=failure,
     )
+
+
+def skipped_record(call: Call, worker: str) -> Record:
+    """Return the record of a call that did not run."""
+    return failed_record(call, worker, 0, ExecutionError("it was skipped"))._replace(status="skipped", failure=None)

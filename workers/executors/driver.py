@@ -13,7 +13,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
@@ -31,8 +31,10 @@ from raygrad.scheduler.machine.commands import (
     FinishRun,
     LoseValue,
     PlanRest,
+    ReplaceWorker,
     ReviewPlan,
     RunSegment,
+    StopSegments,
     Unpin,
     WithdrawSegments,
 )
@@ -42,15 +44,18 @@ from raygrad.scheduler.machine.events import (
     PlanSubmitted,
     RestPlanned,
     RunAbandoned,
+    RunStopped,
     SegmentFinished,
     SegmentsWithdrawn,
     Status,
+    StopAnswered,
     TimePassed,
     ValueCopied,
     ValueDropped,
     ValueExported,
     ValueRequested,
     WorkerDied as WorkerLostEvent,
+    WorkerReplaced,
 )
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.machine.state import NEVER
@@ -62,7 +67,9 @@ from raygrad.scheduler.planning.planner import Planned, Planner
 from ..process.forked_locks import renew_after_fork
 from ..values.packed_values import POISON
 from .base import (
+    CallInterrupted,
     CopyReady,
+    EmitsArrived,
     Executor,
     ObjectId,
     Report,
@@ -71,17 +78,22 @@ from .base import (
     ValueReady,
     Work,
     WorkerGone,
+    WorkerRestarted,
     WorksWithdrawn,
     copy_object,
     failed_record,
     value_object,
 )
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, work_of
+from .deadlines import NO_LIMITS, DeadlineWatch, Expired, Limits, expired_call
 from .read_ahead import ReadAhead
 from .run_state import Listener, LostWorker, RunState
 
 RUNS_WEIGHED: Final = 256
 """The most runs of which it is looked up what is left to do, when another one is submitted."""
+
+STOP_SLICE: Final = 0.005
+"""Seconds between looks whether what was cancelled has ended."""
 
 WAIT_SLICE: Final = 0.25
 """Seconds between checks whether a wait is over: another thread may have ended it, or its deadline passed."""
@@ -97,6 +109,7 @@ class Driver:
         machine: Machine,
         listener: Listener,
         clock: Callable[[], float] = time.monotonic,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self.executor = executor
         self.planner = planner
@@ -126,6 +139,10 @@ class Driver:
         self._news = threading.Condition(threading.Lock())
         """Notified when that thread has received reports, or stops waiting."""
         self._closed = False
+        self._limits = limits
+        self._expired: dict[int, Expired] = {}
+        """By run, what has passed its deadline, until the listener knows."""
+        self._watch = DeadlineWatch(self.check_deadlines, limits.interval) if limits.interval else None
         self._torn: type[BaseException] | None = None
         """What was raised in the middle of a change of this state: a RecursionError near the limit, or what a signal
         handler raised. Nothing can be relied on then, and waits might never end."""
@@ -155,6 +172,7 @@ class Driver:
             try:
                 expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
                 self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
+                self._runs[submission.run].began = self._clock()
                 sources = self._runs[submission.run].sources()
                 self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
                 self._flush_unpins()
@@ -218,12 +236,12 @@ class Driver:
             try:
                 if not self._closed:
                     self._check_whole()
-                    due = self._machine.state.review_at
+                    due = min(self._machine.state.review_at, self._machine.state.stop_at)
                     arrived = self.executor.poll(timeout if due == NEVER else self._until(due, timeout))
                     with self._lock:
                         try:
                             self._take(arrived, awaited=timeout > 0)
-                            if due != NEVER and self._clock() >= self._machine.state.review_at:
+                            if due != NEVER and self._clock() >= due:
                                 self._dispatch(TimePassed(at=self._clock()))
                             if not submits:
                                 self._flush_unpins()
@@ -238,6 +256,10 @@ class Driver:
             with self._news:
                 self._news.wait(timeout)
         self._deliver()
+        if self.executor.emits_paused:
+            handling = self._listener.handling
+            if not handling or handling == threading.get_ident():
+                self.executor.take_emits(waited_for=bool(handling))
 
     def _until(self, due: float, timeout: float) -> float:
         """Return how long to wait for reports if something is due meanwhile."""
@@ -249,19 +271,26 @@ class Driver:
         Raises:
             WaitTimeout: the deadline has passed.
             ExecutionError: nothing is running that could end the wait, or only the code that waits.
+            KeyboardInterrupt: Ctrl-C. All runs are cancelled then.
         """
-        self._deliver()
-        if not done() and self.executor.has_reports:
-            self.poll()  # what has arrived already was not awaited
-        while not done():
-            remaining = WAIT_SLICE if deadline is None else deadline - self._clock()
-            if remaining <= 0:
-                raise WaitTimeout("the wait passed its deadline; the work goes on and can be waited for again")
-            self.executor.check_wait()
-            idle = self._idle()
-            self.poll(min(remaining, WAIT_SLICE))
-            if idle and self._idle() and not done():
-                raise ExecutionError("nothing is running that could end this wait: a bug in raygrad, please report it")
+        try:
+            self._deliver()
+            if not done() and self.executor.has_reports:
+                self.poll()  # what has arrived already was not awaited
+            while not done():
+                remaining = WAIT_SLICE if deadline is None else deadline - self._clock()
+                if remaining <= 0:
+                    raise WaitTimeout("the wait passed its deadline; the work goes on and can be waited for again")
+                self.executor.check_wait()
+                idle = self._idle()
+                self.poll(min(remaining, WAIT_SLICE))
+                if idle and self._idle() and not done():
+                    raise ExecutionError(
+                        "nothing is running that could end this wait: a bug in raygrad, please report it"
+                    )
+        except KeyboardInterrupt:
+            self.cancel_all()
+            raise
 
     def read(self, run: int, value: int, deadline: float | None = None) -> Any:
         """Return a kept value, waiting for it and fetching it: an array, None if undefined, or another object; POISON
@@ -289,7 +318,11 @@ class Driver:
         name, what = found[0]
         if name is None:
             return what
-        values = self.executor.read(name, None if deadline is None else max(deadline - self._clock(), 0.0))
+        try:
+            values = self.executor.read(name, None if deadline is None else max(deadline - self._clock(), 0.0))
+        except KeyboardInterrupt:
+            self.cancel_all()
+            raise
         return POISON if values is POISON else values[what]
 
     def peek(self, run: int, value: int) -> Any:
@@ -360,6 +393,80 @@ class Driver:
             if run in self._runs:
                 self._dispatch(RunAbandoned(at=self._clock(), run=run))
 
+    def cancel(self, runs: Collection[int]) -> bool:
+        """Cancel runs, and wait until nothing of them runs, which takes no longer than the machine's grace period:
+        their values are dropped, and those of runs that read from them. Return whether one of them had not ended. Any
+        thread may call this, while others wait."""
+        with self._lock:
+            if self._closed or self._torn is not None:
+                return False
+            ended = {run for run in runs if run not in self._runs or self._runs[run].finished}
+            try:
+                self._dispatch(*[RunStopped(at=self._clock(), run=run) for run in sorted({*runs} - ended)])
+            except BaseException as error:
+                self._torn = error.__class__
+                raise
+        self._wait_until_stopped()
+        return len(ended) < len({*runs})
+
+    def cancel_all(self) -> bool:
+        """As `cancel`, for all runs."""
+        with self._lock:
+            runs = [number for number, run in self._runs.items() if not run.finished]
+        return self.cancel(runs)
+
+    def check_deadlines(self) -> None:
+        """Stop runs of which something has taken longer than it may. Any thread may call this."""
+        reports = self.executor.progress() if (self._limits.node or self._limits.segment) else []
+        with self._lock:
+            if self._closed or self._torn is not None:
+                return
+            for worker, call, silent in reports:
+                name = self.executor.cluster.workers[worker].name
+                if call is not None:
+                    self._expire(call.run, expired_call(self._limits, name, call))
+                elif silent:
+                    self._expire_silent(worker, name, silent)
+            limit, now = self._limits.run, self._clock()
+            if limit is not None:
+                for number, run in list(self._runs.items()):
+                    if now - run.began > limit:
+                        self._expire(number, Expired("run", now - run.began, limit))
+            if now >= self._machine.state.stop_at:
+                self._dispatch(TimePassed(at=now))
+
+    def _expire_silent(self, worker: int, name: str, silent: float) -> None:
+        """Stop the earliest run of a worker that has not answered for longer than its calls may take: what it runs
+        holds the interpreter's lock, in one node."""
+        limits = [limit for limit in self._limits[:2] if limit is not None]
+        if silent <= max(limits):
+            return
+        scope = "node" if self._limits.node is not None else "segment"
+        for number, run in self._runs.items():
+            for index in run.sent:
+                if not run.finished and run.planned.plan.segments[index].worker == worker:
+                    self._expire(number, Expired(scope, silent, max(limits), name, index))
+                    return
+
+    def _expire(self, number: int, expired: Expired | None) -> None:
+        run = self._runs.get(number)
+        if expired is not None and run is not None and not run.finished:
+            self._expired[number] = expired
+            self._dispatch(RunStopped(at=self._clock(), run=number, expired=True, segment=expired.segment))
+
+    def _wait_until_stopped(self) -> None:
+        """Wait until workers run nothing more of what they were told to stop, unless this thread does."""
+        while self._machine.state.stopping and not self._closed and not self.executor.runs_here:
+            self.poll(STOP_SLICE if self.executor.remote else 0.0)
+            if not self.executor.remote:
+                time.sleep(STOP_SLICE)  # what else is ready is not for this thread
+            with self._lock:  # another thread may be running what does not stop, in `poll`
+                if self._clock() >= self._machine.state.stop_at:
+                    self._dispatch(TimePassed(at=self._clock()))
+        if self.executor.has_reports:
+            self.poll(0.0)  # workers that were replaced
+        self._deliver()
+
     def close(self) -> None:
         """Stop the workers; unfinished runs are lost. Closing again does nothing."""
         with self._lock:
@@ -368,6 +475,8 @@ class Driver:
             self._closed = True
             self._runs.clear()
             self._reports.clear()
+        if self._watch is not None:
+            self._watch.close()
         self.executor.close()
         with self._news:
             self._news.notify_all()
@@ -409,8 +518,19 @@ class Driver:
                     self._dispatch(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case WorksWithdrawn(works):
                     self._withdrawn(works)
+                case EmitsArrived(chunk):
+                    if chunk.run in self._runs:
+                        self._reports.append(partial(self._listener.emitted, chunk))
+                    else:
+                        chunk.take()  # of a run that failed or was cancelled: nobody hears it, nor waits for it
                 case CopyReady(run, value, ok, size):
                     self._dispatch(ValueCopied(at=self._clock(), run=run, value=value, ok=ok, size=size))
+                case CallInterrupted(run, segment):
+                    self._dispatch(StopAnswered(at=self._clock(), run=run, segment=segment))
+                case WorkerRestarted(worker):
+                    self._lost.pop(worker, None)
+                    self.planner.use_cluster(self.planner.cluster.restored(worker))
+                    self._dispatch(WorkerReplaced(at=self._clock(), worker=worker))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
                     self._running.pop(worker, None)
@@ -500,6 +620,12 @@ class Driver:
                     self._withdraw(command)
                 case PlanRest():
                     answers.append(self._plan_rest(command))
+                case StopSegments():
+                    self._stop(command)
+                case ReplaceWorker(worker=worker):
+                    if not self.executor.replace(worker):
+                        self._reports.append(partial(self._listener.still_running, command.run, command.segment))
+                        answers.append(WorkerReplaced(at=self._clock(), worker=worker))
                 case LoseValue(run=run, value=value, worker=worker):
                     self._runs[run].lost[value] = worker
                 case FinishRun(run=run):
@@ -518,7 +644,7 @@ class Driver:
         run = self._runs.pop(why.run)
         self._forget_programs(run)
         reason = why.reason.value
-        lost: LostWorker | None = None
+        lost: LostWorker | Expired | None = self._expired.pop(why.run, None)
         if why.reason is FailReason.WORKER_LOST:
             name = self.executor.cluster.workers[why.worker].name
             reason += f": {name} ({self._lost.get(why.worker, 'gone')})"
@@ -557,6 +683,14 @@ class Driver:
             finally:
                 with self._lock:
                     self._delivering -= 1
+
+    def _stop(self, command: StopSegments) -> None:
+        """Have workers stop segments, all of a run at once."""
+        by_worker: dict[int, set[int]] = {}
+        for (run, _), worker in zip(command.segments, command.workers, strict=True):
+            by_worker.setdefault(worker, set()).add(run)
+        for worker, runs in by_worker.items():
+            self.executor.stop(worker, sorted(runs))
 
     def _idle(self) -> bool:
         """Tell whether nothing is in flight, neither on workers nor in another thread."""
@@ -667,8 +801,8 @@ class Driver:
             return name, 0
         if value in run.lost:
             worker = run.lost[value]
-            name_of_it = self.executor.cluster.workers[worker].name
-            raise WorkerLost(f"the value was on {name_of_it}, which is lost ({self._lost[worker]})", name_of_it)
+            name_of_it, why = self.executor.cluster.workers[worker].name, self._lost.get(worker, "it was replaced")
+            raise WorkerLost(f"the value was on {name_of_it}, which is lost ({why})", name_of_it)
         if value in run.unreadable:
             raise ExecutionError(f"value {value} of run {number} cannot be brought here: {run.unreadable[value]}")
         if value not in run.requested:

@@ -28,9 +28,12 @@ from ..process.blas_threads import limit_blas, limit_own_thread, release_blas
 from ..process.host import WorkerHost
 from ..process.run_record import packed_since
 from ..values.device_staging import Left, noting
+from ..values.emit_chunks import ChunkStore, EmitChunk
 from ..values.packed_values import POISON, unpack_all
 from ..values.wire import decode_call, decode_program, decode_record, encode_call, encode_program, encode_record
 from .base import (
+    CallInterrupted,
+    EmitsArrived,
     Executor,
     ObjectId,
     Report,
@@ -40,8 +43,10 @@ from .base import (
     Work,
     WorksWithdrawn,
     failed_record,
+    skipped_record,
     value_object,
 )
+from .deadlines import WorkerProgress
 from .heavy_calls import HeavyCalls
 from .local_cluster import local_cluster
 from .object_table import ObjectTable
@@ -106,6 +111,9 @@ class InProcessExecutor(Executor):
         self._waiting = 0
         """The number of these threads."""
         self._workers = [_Worker(spec.name, self._lock) for spec in self.cluster.workers]
+        self._emits = ChunkStore()
+        for worker in self._workers:
+            worker.host.send_emits = self._send_emits
         self._objects = ObjectTable()
         self._outstanding = Outstanding()
         self._heavy = HeavyCalls(with_user_code=user_threads) if workers > 1 else None
@@ -218,6 +226,27 @@ class InProcessExecutor(Executor):
             self._reports.append(WorksWithdrawn(tuple(waiting.values())))
             self._notify()
 
+    def stop(self, worker: int, runs: Sequence[int]) -> None:
+        with self._lock:
+            found = self._workers[worker]
+            for work in found.queue.of_runs(runs):
+                found.queue.remove(work)
+                self._contexts.pop(SegmentId(work.call.run, work.call.segment), None)
+                found.host.poison([Pinned(work.call.run, value) for _, value in work.program.pins])
+                self._returned(work, skipped_record(work.call, found.name), [POISON] * len(work.program.exports))
+                self._ended()
+            interrupted = found.host.stop(runs)
+            if interrupted is not None:
+                self._reports.append(CallInterrupted(*interrupted))
+            self._notify()
+
+    def progress(self) -> list[WorkerProgress]:
+        return [WorkerProgress(index, worker.host.progress()) for index, worker in enumerate(self._workers)]
+
+    @property
+    def runs_here(self) -> bool:
+        return threading.get_ident() in self._running
+
     def forget_programs(self, keys: Sequence[bytes]) -> None:
         with self._lock:
             self._ordered.difference_update(keys)
@@ -269,6 +298,25 @@ class InProcessExecutor(Executor):
                     worker.wake.notify()
         if self._waiting:
             self._news.notify_all()
+
+    def _send_emits(self, chunk: EmitChunk) -> tuple[float, int]:
+        """Report what a running call has emitted. A thread of a worker waits until there is room; one that waits for
+        results would wait for itself."""
+        waited = self._emits.wait_for_room() if threading.get_ident() in self._own_threads else 0.0
+        held = self._emits.hold(chunk)
+        with self._lock:
+            if not self._closed:
+                self._reports.append(EmitsArrived(held))
+                self.emits_paused = True
+                if self._waiting:
+                    self._news.notify_all()
+        return waited, 1
+
+    def take_emits(self, *, waited_for: bool) -> None:
+        if waited_for:
+            self._emits.pass_on()
+        else:
+            self.emits_paused = False
 
     def check_wait(self) -> None:
         if not self._running:
@@ -536,6 +584,7 @@ class InProcessExecutor(Executor):
             if self._pending:
                 release_blas(self._blas_threads)
             self._pending = 0
+            self._emits.close()
             self._objects.clear()
             self._news.notify_all()
             self._watch.notify_all()

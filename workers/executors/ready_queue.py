@@ -7,7 +7,7 @@ them; then the calls of the earliest run, of these the one with the highest prio
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from .base import ObjectId, SegmentId, Work
@@ -138,6 +138,10 @@ class ReadyQueue:
             if isinstance(work, Work) and (work.call.run, work.call.segment) == name:
                 return work
         return None
+
+    def of_runs(self, runs: Collection[int]) -> list[Work]:
+        """Return the calls of these runs that have not started."""
+        return [work for work in self._works if isinstance(work, Work) and work.call.run in runs]
 
     def clear(self) -> None:
         """Forget all work."""

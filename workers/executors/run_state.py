@@ -13,7 +13,9 @@ from raygrad.scheduler.model.progress import PlanRevision, RunProgress
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_rest
 
+from ..values.emit_chunks import HeldChunk
 from .calls import LocatedExternal, SuppliedExternal, key_of, residency_of
+from .deadlines import Expired
 
 
 class LostWorker(NamedTuple):
@@ -33,6 +35,14 @@ class Listener(Protocol):
         """A segment's record arrived and was accepted; its values are readable from here on. Times are of the driver's
         clock. With `finished`, which a record with emits never has, it is the last: its run's segments are done."""
 
+    @property
+    def handling(self) -> int:
+        """The thread that is in a handler of emits, 0 for none."""
+        ...
+
+    def emitted(self, held: HeldChunk) -> None:
+        """A segment that goes on has emitted much; its record comes later."""
+
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A requested kept value was fetched; `left` has (device, bytes) of each array that left its device for it."""
 
@@ -42,17 +52,20 @@ class Listener(Protocol):
     def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
         """The rest of a run was planned again while it runs; `plan` has the new segments behind those that it had."""
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
-        """A run failed. `record` says why if code raised, `lost` if a worker died; `reason` begins with
-        "raised", "worker lost", "dependency" or "abandoned"."""
+    def still_running(self, run: int, segment: int) -> None:
+        """A segment of a run that was cancelled runs on, and cannot be ended without this process."""
+
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None = None) -> None:
+        """A run failed. `record` says why if code raised, `lost` if a worker died or a deadline has passed; `reason`
+        begins with "raised", "worker lost", "dependency", "abandoned", "cancelled" or "timed out"."""
 
 
 class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "done", "expected", "externals", "failure", "finished", "keys", "lost", "paths", "pins", "places", "planned",
-        "read",
+        "began", "done", "expected", "externals", "failure", "finished", "keys", "lost", "paths", "pins", "places",
+        "planned", "read",
         "requested", "results", "sent", "unreadable",
     )  # fmt: skip
 
@@ -63,6 +76,8 @@ class RunState:
         expected: set[int] | None = None,
         paths: Mapping[int, tuple[Any, ...]] = MappingProxyType({}),
     ) -> None:
+        self.began = 0.0
+        """When it was submitted."""
         self.planned = planned
         self.paths = paths
         """See `GraphSubmission.paths`."""

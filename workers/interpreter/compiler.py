@@ -72,10 +72,15 @@ def compile_steps(program: Program, host: Host) -> list[Execute]:
     return [_COMPILE[type(step.node)](step.node, step, program, host) for step in program.steps]
 
 
+def compile_step(step: Step, program: Program, host: Host) -> Execute:
+    """Return the closure of one step of a program."""
+    return _COMPILE[type(step.node)](step.node, step, program, host)
+
+
 def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
     """Return what runs user code under the settings of the moment at which it was recorded (DR-10, LG-14)."""
     if not recorded:  # as nearly always
-        return with_default_settings(execute)
+        return host.gate.guard(with_default_settings(execute))
     filters = next((entry[1:] for entry in recorded if entry[0] == "warnings"), None)
     code = code_in(recorded)
 
@@ -87,7 +92,7 @@ def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
         with restored_settings(settings), host.filtered(*filters) if filters else nullcontext():
             execute(slots)
 
-    return as_recorded
+    return host.gate.guard(as_recorded)
 
 
 # ---- built-in ops -------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ def retried_on_full_device(execute: Execute, step: Step, host: Host) -> Execute:
     """
 
     def run(slots: Slots) -> None:
-        emitted = len(host.report.emits)
         try:
             execute(slots)
             return
@@ -44,7 +43,8 @@ def retried_on_full_device(execute: Execute, step: Step, host: Host) -> Execute:
             ) from last
 
         def rerun() -> None:
-            del host.report.emits[emitted:]
+            if host.report.emits is not None:
+                host.report.emits.rerun(step.index)
             execute(slots)
 
         with_memory_retry(backend, index, lambda: what, rerun)

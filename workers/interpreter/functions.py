@@ -63,6 +63,7 @@ from ..memory.accounting import held_by_context
 from ..values.contexts import Context, attributes_of, bound_to
 from ..values.slots import Execute, Slots
 from .arguments import compile_arguments, compile_originals
+from .interruption import InterruptGate
 from .leaf_gradients import BorrowedLeaves
 from .user_emits import emitting_to
 
@@ -84,6 +85,9 @@ class Host(Protocol):
 
     report: Any
     """The `RecordBuilder` of the run that is under way."""
+
+    gate: InterruptGate
+    """Through which its calls are interrupted."""
 
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""

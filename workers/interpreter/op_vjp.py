@@ -4,6 +4,7 @@ The runner, or `device_steps` on a device, compiles a step from it and calls the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -76,4 +77,10 @@ class OpDerivative(NamedTuple):
 def _meta(specs: Sequence[Spec], index: int) -> Meta:
     spec = specs[index]
     assert isinstance(spec, ArraySpec)  # operands and results of ops are arrays
-    return tuple(spec.shape), np.dtype(spec.dtype)
+    return _meta_of(spec.shape, spec.dtype)
+
+
+@functools.lru_cache(maxsize=4096)
+def _meta_of(shape: Sequence[int], dtype: str) -> Meta:
+    """Return the shape and dtype of arrays; large graphs have few of them."""
+    return tuple(shape), np.dtype(dtype)

@@ -159,7 +159,7 @@ class Evictor:
         except (NotShippable, MemoryError):  # one with gaps is made dense on its device, which is full
             pass
         except ExecutionError as error:
-            call.disk_error = ExecutionError(str(error))  # the frames of that hold the value
+            call.disk_error = type(error)(*error.args)  # the frames of that hold the value
         call.unwritable[id(value)] = value
         return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
@@ -26,13 +26,14 @@ from ..code.shipping import Shipment, open_shipment, pickle_value
 from ..code.unpickling import opens_as_worker
 from ..code.warning_capture import WarningCollector
 from ..code.warning_filters import filtered_by, numbered_filters, unpack_filters
-from ..interpreter.compiler import compile_steps
+from ..interpreter.compiled_steps import CompiledStep, compiled_steps
+from ..interpreter.interruption import InterruptGate
 from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
 from ..memory.store import ValueStore
 from ..values.packed_values import POISON, Poison, pack_all
-from ..values.slots import Execute
-from .garbage_collection import fewer_collections
+from .call_emits import CallEmits, Send
+from .garbage_collection import CollectorSchedule, fewer_collections
 from .gil_wait import SUSPECT_SECONDS, GilWaitClock
 from .run_record import (
     NO_VALUES,
@@ -48,13 +49,29 @@ from .run_record import (
 PROGRAM_CACHE: Final = 512
 """Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
 
+STOPPED_RUNS: Final = 4096
+"""The most runs that are remembered as stopped. Calls of earlier ones have ended long since."""
+
+
+class CallProgress(NamedTuple):
+    """How far the call is that a host runs."""
+
+    run: int
+    segment: int
+    attempt: int
+    node: int
+    """The index of the node that runs, -1 before the first."""
+    node_seconds: float
+    """For how long that node has been running."""
+    seconds: float
+    """For how long the call has been running."""
+
 
 class _Compiled(NamedTuple):
     """A program, ready to run."""
 
     program: Program
-    steps: list[tuple[Execute, tuple[int, ...]]]
-    """Each with the slots that it frees."""
+    steps: Sequence[CompiledStep]
     user_code: tuple[int, ...]
     """Node indices of the steps that run user code."""
     contexts: tuple[int, ...]
@@ -75,6 +92,15 @@ class WorkerHost:
         self._opened: dict[str, tuple[Shipment, Any]] = {}
         """Code that this run has used, by its name in the graph."""
         self.values = ValueStore(name, self._silently)
+        self.gate = InterruptGate()
+        self._stopped: dict[int, None] = {}
+        """Runs whose calls are skipped, in the order of being stopped."""
+        self._collector: CollectorSchedule | None = None
+        """Of the call that runs, between whose steps it is looked at."""
+        self._progress: Callable[[], tuple[int, float, float]] | None = None
+        """Returns the last fields of `CallProgress` of the call that runs."""
+        self.send_emits: Send | None = None
+        """Sends chunks of emits ahead of the record of a call that goes on."""
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
 
@@ -152,6 +178,26 @@ class WorkerHost:
         """How many values are pinned here."""
         return len(self.values)
 
+    def stop(self, runs: Iterable[int]) -> tuple[int, int] | None:
+        """Skip all calls of these runs from now on, and interrupt the one that runs, if it is of them: return its (run,
+        segment). Any thread may call this."""
+        self._stopped.update(dict.fromkeys(runs))
+        while len(self._stopped) > STOPPED_RUNS:
+            del self._stopped[next(iter(self._stopped))]
+        call = self.gate.call  # set before a call looks whether its run is stopped
+        if call is None or call.run not in self._stopped:
+            return None
+        self.gate.interrupt(call)
+        collector = self._collector
+        if collector is not None:
+            collector.due = 0.0  # have it looked at after this node
+        return call.run, call.segment
+
+    def progress(self) -> CallProgress | None:
+        """Return how far the call that runs is. Any thread may call this."""
+        call, progress = self.gate.call, self._progress
+        return None if call is None or progress is None else CallProgress(*call[:3], *progress())
+
     # ---- objects that cross processes -----------------------------------------------------------------------------
 
     def pack(self, values: list[Any] | Poison, asked: bool = False) -> Packed | Poison:
@@ -173,7 +219,9 @@ class WorkerHost:
         program, steps, user_code, _ = self._compiled(call.program)
         report = self.report = RecordBuilder()
         self._opened.clear()
-        started = time.perf_counter()
+        gate = self.gate
+        gate.begin(call)
+        started = since = time.perf_counter()
         report.began = time.monotonic() - unpacking
         position = -1
         values = store.open_call(call, program, steps, objects, lambda: max(position, 0))
@@ -182,25 +230,32 @@ class WorkerHost:
         # none of the caller's modes, and none that user code leaves behind (DR-10)
         state.here = Modes(callers.passes, self._local, store.free_device)
         state.here.paths = values.paths = dict(zip(user_code, call.paths, strict=True)) if call.paths else ALL_ALIKE
+        clock = time.perf_counter
+
+        def progress() -> tuple[int, float, float]:
+            now = clock()
+            return program.steps[position].index if position >= 0 else -1, now - since, now - started
+
+        self._progress = progress
         try:
+            if call.run in self._stopped:
+                return self._ended(call, program, report, started, "skipped", None)
             complete = store.bind_inputs(call)
             begun = time.perf_counter()
             report.inputs = begun - started + unpacking
             if not complete:
                 return self._ended(call, program, report, started, "skipped", None)
             limiter, absent = values.limiter, values.absent
-            emit_index = 0
+            emits = report.emits = CallEmits(call, self.name, self.send_emits)
 
             def sink(name: str, value: Any) -> None:
-                nonlocal emit_index
-                report.emits.append((program.steps[position].index, emit_index, name, pickle_value(detached(value))))
-                emit_index += 1
+                emits.add(program.steps[position].index, name, pickle_value(detached(value)))
 
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
             with emitting_to(sink), WorkerSettings(), fewer_collections() as collector:
-                clock = time.perf_counter
-                waits = GilWaitClock()
+                self._collector = collector
+                waits, idled = GilWaitClock(), 0.0
                 since = clock()
                 for position, (execute, frees) in enumerate(steps):
                     if limiter is not None:
@@ -216,25 +271,38 @@ class WorkerHost:
                     if now - since >= LONG_NODE_SECONDS:
                         took, offset = now - since, since - started + unpacking
                         if took >= SUSPECT_SECONDS:
-                            took = max(took - waits.since(), LONG_NODE_SECONDS)
+                            took = max(took - waits.since() - (emits.waited - idled), LONG_NODE_SECONDS)
+                            idled = emits.waited
                         report.nodes.append((program.steps[position].index, offset, took))
-                    since = now if now <= collector.due else collector.look()
+                    since = now if now <= collector.due else self._pause(collector)
                 report.steps = since - begun
-                report.waited = waits.seconds
+                report.waited = waits.seconds + emits.waited
                 if values.account is not None:
                     report.peaks = tuple(sorted(values.account.peaks.items()))
             return self._done(call, program, report, started, slots)
         except BaseException as error:
+            if gate.requested and type(error) is not KeyboardInterrupt:
+                return self._ended(call, program, report, started, "skipped", None)
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise  # where Ctrl-C arrives; elsewhere user code raised it, like any other
             failure = self._failure(program, position, slots, error)
             return self._ended(call, program, report, started, "failed", failure)
         finally:
+            gate.call = self._progress = self._collector = None
             state.here = callers
             store.close_call()
             for shipment, opened in self._opened.values():
                 if shipment.watched is not None and opened is shipment.live:
                     note_run(shipment)
+
+    def _pause(self, collector: CollectorSchedule) -> float:
+        """Look, between two steps, for what is not looked for after each; return the time at the end.
+
+        Raises:
+            SegmentInterrupted: the call is to end.
+        """
+        self.gate.check()
+        return collector.look()
 
     def _compiled(self, key: bytes) -> _Compiled:
         found = self._programs.get(key)
@@ -244,8 +312,7 @@ class WorkerHost:
                 raise ExecutionError(f"the program {key.hex()} was not loaded on worker {self.name}")
             if len(self._programs) >= PROGRAM_CACHE:
                 del self._programs[next(iter(self._programs))]
-            frees = [step.frees for step in program.steps]
-            steps = list(zip(compile_steps(program, self), frees, strict=True))
+            steps = compiled_steps(program, self)
             found = self._programs[key] = _Compiled(
                 program, steps, tuple([index for index, _ in program.user_code]), rerunnable_contexts(program)
             )

@@ -28,6 +28,7 @@ from ..code.shipping import message_of, pack_exception, traceback_of
 from ..interpreter.compiler import node_name
 from ..values.contexts import Context
 from ..values.placeholders import Placeholder, SpilledValue
+from .call_emits import CallEmits
 
 
 class RecordBuilder:
@@ -37,7 +38,8 @@ class RecordBuilder:
         self.observations: list[FunctionObservation] = []
         self.undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
         self.hooks: list[int] = []
-        self.emits: list[tuple[int, int, str, Any]] = []
+        self.emits: CallEmits | None = None
+        """None before its steps run."""
         self.began = 0.0
         """See `Timing`."""
         self.inputs = 0.0
@@ -80,7 +82,7 @@ def record_of(
         *values,
         tuple(report.observations),
         tuple(report.undefined),
-        tuple(report.emits),
+        () if report.emits is None else report.emits.recorded(),
         tuple(report.hooks),
         failure,
         warned,

@@ -6,6 +6,7 @@ which may happen on any thread, and within any method of the file when cyclic ga
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import threading
@@ -13,13 +14,16 @@ import weakref
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raygrad.errors import ExecutionError
+from raygrad.errors import DiskFull, ExecutionError
 from raygrad.proto.codec.values import Packed
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""The error numbers of a disk, a quota and a file that can take no more."""
 
 
 class SpillFile:
@@ -50,7 +54,8 @@ class SpillFile:
         """Write a value, and return the part of the file that holds it.
 
         Raises:
-            ExecutionError: the disk is full, or cannot be written to.
+            DiskFull: the disk, or what this user or process may use of it, is full.
+            ExecutionError: it cannot be written to.
         """
         lengths = [len(buffer) for buffer in packed.buffers]
         try:
@@ -67,6 +72,8 @@ class SpillFile:
                     done += os.pwrite(self._file.fileno(), cast(Any, buffer[done:]), offset + done)
                 offset += length
         except OSError as error:
+            if error.errno in FULL:
+                raise disk_full(sum(lengths), error) from error
             raise ExecutionError(
                 f"a value of {sum(lengths):,} bytes could not be spilled to '{tempfile.tempdir or 'disk'}' ({error}): "
                 "set TMPDIR to a folder with more room, or give the session more memory"
@@ -150,3 +157,15 @@ class FileRegion:
     def read(self) -> Packed:
         """Return the value as it was written."""
         return Packed(self._header, self._file.read(self._offset, self._lengths))
+
+
+def disk_full(size: int, error: OSError) -> DiskFull:
+    """Return the error for a value of `size` bytes that could not be written."""
+    folder = tempfile.gettempdir()
+    return DiskFull(
+        f"a value of {size:,} bytes could not be spilled to '{folder}', which is full ({error.strerror}): free some of "
+        "it and run this again (what was stored before is there still), set TMPDIR to a folder with more room, or give "
+        "the session more memory",
+        folder,
+        size,
+    )

@@ -27,6 +27,9 @@ from raygrad.tracebacks import public
 Group = dict[str, Any]
 """A parameter group: "params", a list of tensors, and one entry per option."""
 
+_COUNTERS = frozenset(("step", "mu_product"))
+"""The entries of states that follow from the number of steps alone."""
+
 
 class ParameterState(dict[str, Any]):
     """The optimiser's state of one parameter, by name; its entries are variables, which a failed run rolls back (H8).
@@ -225,8 +228,8 @@ class Optimizer(ABC):
                     if not isinstance(value, Tensor):
                         kept[name] = copy.deepcopy(value)
                         continue
-                    # a counter keeps its own precision; what follows the parameter takes its dtype
-                    dtype = param.dtype if value.ndim or name != "step" else value.dtype
+                    # what counts steps keeps its own precision; what follows the parameter takes its dtype
+                    dtype = value.dtype if name in _COUNTERS and not value.ndim else param.dtype
                     self.keep(kept, name, value.detach().to(param.device, dtype, copy=True))
 
     def __repr__(self) -> str:

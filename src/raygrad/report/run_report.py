@@ -44,6 +44,9 @@ class RunReport(Report):
     revisions: tuple[PlanRevision, ...] = ()
     """Each time that what had not begun was planned again while the run went on, in seconds since the submission."""
 
+    emit_wait: float = 0.0
+    """Seconds for which nodes waited until handlers had taken what they had emitted before."""
+
     # ---- forms ------------------------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
@@ -71,6 +74,11 @@ class RunReport(Report):
         what += f"{figures.number(segments, 'segment')} on {figures.number(used, 'worker')}"
         crossed = sum(one.bytes for one in run.moved)
         revised = [self._revised()] if self.revisions else []
+        slowed = (
+            [f"Nodes waited {figures.seconds(self.emit_wait)} for the handlers of what they emit."]
+            if self.emit_wait
+            else []
+        )
         return [
             f"{what}, {figures.seconds(run.seconds)} ({self._predicted()})",
             f"Nodes took {figures.seconds(run.work)} of work (predicted {figures.seconds(run.predicted_work)}), "
@@ -79,6 +87,7 @@ class RunReport(Report):
             f"The first call was sent after {figures.seconds(run.unsent)}; {figures.size(crossed)} crossed between "
             "workers.",
             *revised,
+            *slowed,
         ]
 
     def _predicted(self) -> str:

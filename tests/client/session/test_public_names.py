@@ -8,6 +8,7 @@ import raygrad as rg
 
 PUBLIC = {
     "address",
+    "cancel",
     "clocks",
     "close",
     "compile",
@@ -16,16 +17,20 @@ PUBLIC = {
     "devices",
     "explain",
     "last_run",
+    "load",
     "on",
     "peak_saved_bytes",
     "put",
     "run",
+    "save",
     "saved",
     "saved_bytes",
     "start",
+    "steps",
     "stored_bytes",
     "sync",
     "timeout",
+    "track",
     "workers",
 }
 

@@ -21,8 +21,10 @@ from raygrad.scheduler.machine.commands import (
     FinishRun,
     LoseValue,
     PlanRest,
+    ReplaceWorker,
     ReviewPlan,
     RunSegment,
+    StopSegments,
     Unpin,
     WithdrawSegments,
 )
@@ -113,7 +115,7 @@ class World:
                 assert (command.run, command.value) in self.held
             case ReviewPlan():
                 pass  # not answered here: the run goes on as it was planned
-            case WithdrawSegments() | PlanRest():
+            case WithdrawSegments() | PlanRest() | StopSegments() | ReplaceWorker():
                 raise AssertionError(f"nobody has answered a review, and there is {command}")
 
     def needs(self, command: RunSegment | ExportValue | CopyValue) -> set[tuple[int, int]]:

@@ -25,13 +25,15 @@ from ...code.shipping import Shipment
 from ...code.warning_capture import WarningCollector
 from ...process.blas_threads import limit_blas
 from ...process.call_sequencer import FIRST_RANK, LAST_RANK, UNSEQUENCED, CallSequencer
+from ...process.emit_outbox import EmitOutbox
 from ...process.garbage_collection import freeze_loaded_modules
 from ...process.gpu_assignment import serve_gpus
-from ...process.host import WorkerHost
+from ...process.host import CallProgress, WorkerHost
 from ...process.numerics_class import numerics
 from ...process.run_record import packed_since
 from ...process.single_thread_executor import SingleThreadExecutor
 from ...values.device_staging import Left, noting
+from ...values.emit_chunks import ChunkStore, EmitChunk
 from ...values.packed_values import POISON, WITHDRAWN
 from ...values.wire import (
     Frame,
@@ -50,9 +52,13 @@ T = TypeVar("T")
 FetchReply: TypeAlias = tuple[bool, int, tuple[Left, ...]]
 """(whether the value exists, its bytes, what left its device for it)."""
 
-MAX_CONCURRENT_CALLS: Final = 2 * DEFAULT_WINDOW
+MAX_CONCURRENT_CALLS: Final = 2 * DEFAULT_WINDOW + 1
 """Threads on which calls wait for the sequencer: one for each segment that may be sent ahead, and as many again, so
-that a call for which others wait always finds one."""
+that a call for which others wait always finds one; and one on which the client waits for emits."""
+
+
+CONTROL_GROUP: Final = "control"
+"""The concurrency group of methods that are called while others run."""
 
 
 class WorkerActor:
@@ -67,6 +73,8 @@ class WorkerActor:
         self._host = WorkerHost(name, WarningCollector())
         self._sequencer = CallSequencer()
         self._thread = SingleThreadExecutor("raygrad-worker")
+        self._outbox = EmitOutbox(ChunkStore())
+        self._host.send_emits = self._outbox.send
         self._unread: dict[bytes, Frame | bytes] = {}
         """By key, encoded programs that no call has named yet."""
         freeze_loaded_modules()
@@ -134,6 +142,10 @@ class WorkerActor:
             return (None, *[WITHDRAWN] * exports) if exports else None
         return self._call(ran, number)
 
+    def take_emits(self) -> list[EmitChunk]:
+        """Wait until running calls have sent emits ahead of their records, and return them."""
+        return self._outbox.take()
+
     def withdraw(self, messages: Sequence[tuple[int, tuple[int, ...], bool]]) -> tuple[int, ...]:
         """Withdraw calls that have not begun: per message its number, their positions in it, and whether these are all.
         Return the messages that had not begun."""
@@ -157,6 +169,14 @@ class WorkerActor:
             seconds = time.perf_counter() - started
             failed = failed_record(call, host.name, os.getpid(), error, seconds)
             return compact(encode_record(failed)), [POISON] * exports
+
+    def stop(self, runs: Sequence[int]) -> tuple[int, int] | None:
+        """See `WorkerHost.stop`. Called beside all others, in a concurrency group of its own (`CONTROL_GROUP`)."""
+        return self._host.stop(runs)
+
+    def progress(self) -> CallProgress | None:
+        """See `WorkerHost.progress`; called as `stop`."""
+        return self._host.progress()
 
     def abandon_message(self, number: int, values: Sequence[Pinned]) -> None:
         """Cancel order `number`, whose arguments were lost: the values that it would have pinned are poison."""

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from raygrad.errors import DeviceError, ExecutionError
+from raygrad.autograd.devices.serving import is_simulated, simulated_memory
+from raygrad.errors import DeviceError, DiskFull, ExecutionError
 from raygrad.scheduler.model.numerics_class import Numerics
 from raygrad.tracebacks import users_level
 
 from ...process.gpu_assignment import number_gpus
 from ...process.versions import compare_versions, version_teller
-from .actor import MAX_CONCURRENT_CALLS, WorkerActor
+from .actor import CONTROL_GROUP, MAX_CONCURRENT_CALLS, WorkerActor
 from .cluster_resources import (
     Amounts,
     NodeResources,
@@ -62,6 +63,18 @@ class ActorProcess:
     """The session's numbers of the GPUs that it serves."""
     numerics: Numerics = ()
     lost: bool = False
+    hello: Any = None
+    """Where the process was started later, and nobody has waited for it: the reference of what it says first."""
+
+    def process_id(self, timeout: float = START_DEADLINE) -> int:
+        """Return the process id; 0 if the process is not there by the deadline."""
+        if not self.pid and self.hello is not None:
+            ray = ray_module()
+            try:
+                self.pid, _ = ray.get(self.hello, timeout=timeout)
+            except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
+                return 0
+        return self.pid
 
 
 def start_workers(
@@ -121,24 +134,50 @@ def _make_actors(
     options: Sequence[Mapping[str, Any]], blas_threads: int, placement_group: Any, made: list[Any]
 ) -> list[ActorProcess]:
     """Have Ray start the actors, and do not wait for them."""
-    ray = ray_module()
-    strategy = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
     workers: list[ActorProcess] = []
     for number, own in enumerate(options):
-        chosen = {
-            **own,
-            "max_restarts": 0,
-            "max_task_retries": 0,
-            "allow_out_of_order_execution": True,
-            "max_concurrency": MAX_CONCURRENT_CALLS,
-        }
-        if placement_group is not None:
-            chosen["scheduling_strategy"] = strategy(placement_group, placement_group_bundle_index=number)
-        name = f"worker {number}"
-        actor = ray.remote(**chosen)(WorkerActor).remote(name, blas_threads)
-        made.append(actor)
-        workers.append(ActorProcess(name, actor, actor._actor_id.hex()))
+        worker = _make_actor(number, own, blas_threads, placement_group)
+        made.append(worker.actor)
+        workers.append(worker)
     return workers
+
+
+def _make_actor(
+    number: int, own: Mapping[str, Any], blas_threads: int, placement_group: Any, node: str = ""
+) -> ActorProcess:
+    """Have Ray start an actor, on `node` if that is given, and do not wait for it."""
+    strategies = importlib.import_module("ray.util.scheduling_strategies")
+    chosen = {
+        **own,
+        "max_restarts": 0,
+        "max_task_retries": 0,
+        "allow_out_of_order_execution": True,
+        "max_concurrency": MAX_CONCURRENT_CALLS,
+        "concurrency_groups": {CONTROL_GROUP: 1},
+    }
+    if placement_group is not None:
+        chosen["scheduling_strategy"] = strategies.PlacementGroupSchedulingStrategy(
+            placement_group, placement_group_bundle_index=number
+        )
+    elif node:
+        chosen["scheduling_strategy"] = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+    name = f"worker {number}"
+    actor = ray_module().remote(**chosen)(WorkerActor).remote(name, blas_threads)
+    return ActorProcess(name, actor, actor._actor_id.hex())
+
+
+def restart_worker(
+    before: ActorProcess, number: int, options: Sequence[Mapping[str, Any]], blas_threads: int, placement_group: Any
+) -> ActorProcess:
+    """Start an actor in the place of one that was killed, on its node, and do not wait for it, unless it serves GPUs:
+    no call may come before."""
+    worker = _make_actor(number, options[number], blas_threads, placement_group, before.node_id)
+    worker.node_id, worker.gpus, worker.numerics = before.node_id, before.gpus, before.numerics
+    worker.hello = worker.actor.hello.remote(_whereabouts())
+    served = worker.actor.serve.remote(before.gpus, is_simulated(), simulated_memory())
+    if before.gpus:
+        ray_module().get(served, timeout=START_DEADLINE)
+    return worker
 
 
 def _whereabouts() -> Callable[[], tuple[tuple[str, tuple[str, ...]], dict[str, str]]]:
@@ -303,6 +342,11 @@ def as_execution_error(error: Exception) -> ExecutionError:
     """Return an error of Ray other than a dead actor as an ExecutionError."""
     cause = getattr(error, "cause", None)
     inner = f"{type(cause).__name__}: {cause}" if cause is not None else error_line(error)
+    if any([type(one).__name__ == "OutOfDiskError" for one in (error, cause)]):
+        return DiskFull(
+            f"Ray's object store is full, and so is the disk that it spills to: {inner}; free some of it and run this "
+            "again, or start Ray with another spill folder or a larger object_store_memory"
+        )
     return ExecutionError(f"Ray could not run or read it: {inner}")
 
 

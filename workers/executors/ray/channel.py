@@ -17,6 +17,7 @@ from raygrad.proto.ir.program import Pinned, Program
 from ...code.shipping import Shipment
 from ...values.wire import Frame, Order, compact, encode_order, encode_program
 from ..base import SegmentId, Work
+from .actor import CONTROL_GROUP
 
 MESSAGES_AHEAD: Final = 2
 """Messages with calls that are in flight to a worker: one that runs, one that is there when it ends."""
@@ -184,6 +185,11 @@ class Channel:
         about, reference = self._method("fetch", 2).remote(run, value, requested, *waits)
         return about, reference
 
+    def take_emits(self) -> Any:
+        """Ask for emits that calls send ahead of their records; return the reference of the answer, which comes when
+        there are any."""
+        return self.actor.take_emits.remote()
+
     def copy(self, run: int, value: int) -> tuple[Any, Any]:
         """Request a copy of a pinned value for when the worker is idle; return as `fetch`."""
         about, reference = self._method("copy", 2).remote(run, value)
@@ -200,6 +206,16 @@ class Channel:
         """Cancel a message at the worker: the values that its calls would have pinned are poison."""
         pins = [Pinned(work.call.run, value) for work in works for _, value in work.program.pins]
         self._method("abandon_message", 0).remote(number, pins)
+
+    def stop(self, runs: Sequence[int]) -> Any:
+        """Have the worker skip the calls of runs and interrupt the one that it runs; return the reference of its
+        answer."""
+        self.flush()  # what is batched is skipped there, and answered
+        return self.actor.stop.options(concurrency_group=CONTROL_GROUP).remote(tuple(runs))
+
+    def progress(self) -> Any:
+        """Ask the worker how far it is; return the reference of its answer."""
+        return self.actor.progress.options(concurrency_group=CONTROL_GROUP).remote()
 
     def complete(self, number: int, works: Sequence[Work] = ()) -> None:
         """Note that a message was answered."""

@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from ...process.gpu_assignment import logical_gpus, resource_requests
 from ...values.packed_values import unpack_all
 from ...values.wire import compact, decode_answer, encode_call
 from ..base import (
+    CallInterrupted,
     CopyReady,
     Executor,
     ObjectId,
@@ -36,17 +38,20 @@ from ..base import (
     ValueReady,
     Work,
     WorkerGone,
+    WorkerRestarted,
     WorksWithdrawn,
     copy_object,
     failed_record,
     offered_resources,
     value_object,
 )
+from ..deadlines import WorkerProgress
 from .actor_options import check_actor_options
-from .actor_processes import as_execution_error, error_line, start_workers, wait_until_gone
+from .actor_processes import as_execution_error, error_line, restart_worker, start_workers, wait_until_gone
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
 from .cluster_resources import cpu_slots
 from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, ray_module, store_statistics
+from .emit_receiver import EmitReceiver
 from .flush_timer import FlushTimer
 from .links import measure_links
 
@@ -63,8 +68,14 @@ RECORD_DEADLINE: Final = 10.0
 PUT_BYTES: Final = 64 * 1024
 """An external read-only array of this size or more is put into the store once, while it lives (H17)."""
 
+HANDLED_SECONDS: Final = 0.01
+"""Seconds between looks whether another thread has handled emits that come before a record."""
+
 POLL_SECONDS: Final = 0.001
 """The least interval of polls without a timeout: one takes a tenth of it."""
+
+PROGRESS_SECONDS: Final = 0.1
+"""Seconds in which workers say how far they are, unless they hold the interpreter's lock."""
 
 FLUSH_SECONDS: Final = 0.005
 """The most seconds for which a call is batched."""
@@ -80,14 +91,19 @@ class _Fetched(NamedTuple):
     value: int
 
 
+class _Stop:
+    """A request to stop runs."""
+
+
 class _PendingReply(NamedTuple):
     """A request that is not answered yet."""
 
     worker: int
     number: int
     """The number of the message, or -1."""
-    what: list[Work] | _Fetched | ObjectId | WithdrawalPart | LoadRequest
-    """The request: calls to run, a value to fetch, the object of a copy, works to withdraw, or programs to load."""
+    what: list[Work] | _Fetched | ObjectId | WithdrawalPart | LoadRequest | _Stop
+    """The request: calls to run, a value to fetch, the object of a copy, works to withdraw, programs to load, or runs
+    to stop."""
 
 
 class RayExecutor(Executor):
@@ -144,6 +160,9 @@ class RayExecutor(Executor):
             if runtime_env is not None:
                 options["runtime_env"] = dict(runtime_env)
             requests = resource_requests(workers or max(by_cpu, gpus or 0), gpus, options)
+            self._restart = partial(
+                restart_worker, blas_threads=blas_threads, placement_group=placement_group, options=requests
+            )
             self._workers = start_workers(
                 requests,
                 blas_threads,
@@ -173,6 +192,7 @@ class RayExecutor(Executor):
         self._pending: dict[Any, _PendingReply] = {}
         """By the reference of its answer, each request that is not answered."""
         self._channels = [self._channel_to(index) for index in range(len(self._workers))]
+        self._emits = EmitReceiver([channel.take_emits for channel in self._channels])
         self._flush_timer = FlushTimer(self._flush_overdue, FLUSH_SECONDS)
         self._objects: dict[ObjectId, Any] = {}
         self._sizes: dict[ObjectId, int] = {}
@@ -181,6 +201,8 @@ class RayExecutor(Executor):
         self._reports: list[Report] = []
         self._last_poll = 0.0
         """The time of the last poll, by `time.monotonic`."""
+        self._asked: dict[int, tuple[Any, float]] = {}
+        """By worker, a request for its progress that is not answered, and its time."""
         self._closed = False
 
     def links(self) -> dict[str, Any]:
@@ -235,6 +257,48 @@ class RayExecutor(Executor):
         if not part.withdrawal.unanswered:
             self._reports.append(WorksWithdrawn(tuple(part.withdrawal.works)))
 
+    def stop(self, worker: int, runs: Sequence[int]) -> None:
+        with self._lock:
+            if self._can_send(worker):
+                self._pending[self._channels[worker].stop(runs)] = _PendingReply(worker, -1, _Stop())
+
+    def progress(self) -> list[WorkerProgress]:
+        with self._lock:
+            running = {one.worker for one in self._pending.values() if isinstance(one.what, list)}
+            for index in running:
+                starting = not self._workers[index].process_id(0.0)
+                if index not in self._asked and not starting and self._can_send(index):
+                    self._asked[index] = (self._channels[index].progress(), time.monotonic())
+            asked = dict(self._asked)
+        if not asked:
+            return []
+        self._ray.wait([reference for reference, _ in asked.values()], num_returns=len(asked), timeout=PROGRESS_SECONDS)
+        found: list[WorkerProgress] = []
+        for index, (reference, since) in asked.items():
+            if not self._ray.wait([reference], timeout=0)[0]:
+                found.append(WorkerProgress(index, None, time.monotonic() - since))
+                continue
+            self._asked.pop(index, None)
+            try:
+                found.append(WorkerProgress(index, self._ray.get(reference)))
+            except self._ray.exceptions.RayError:
+                continue  # its calls say so, too
+        return found
+
+    def replace(self, worker: int) -> bool:
+        """The new actor gets messages at once, which Ray delivers when its process is there. It runs on the node of the
+        one before it, whose resources, libraries and CPU it has."""
+        with self._lock:
+            if self._closed or self.unusable or self._workers[worker].lost:
+                return True
+            before = self._workers[worker]
+            self._ray.kill(before.actor)
+            self._enter_loss(worker, f"process {before.pid} was ended, since it did not stop what was cancelled")
+            self._workers[worker] = self._restart(before, worker)
+            self._channels[worker] = self._channel_to(worker)
+            self._reports.append(WorkerRestarted(worker))
+        return True
+
     def copy(self, worker: int, run: int, value: int) -> None:
         with self._lock:
             about, reference = self._channel(worker).copy(run, value)
@@ -269,6 +333,7 @@ class RayExecutor(Executor):
         for program in programs.values():
             code |= self.code_of(program)
         channel.load(programs, code)
+        self._emits.begin(work.worker)
 
     def _channel(self, index: int) -> Channel:
         if self._closed:
@@ -336,9 +401,14 @@ class RayExecutor(Executor):
                 for channel in self._channels:
                     channel.flush()
             waiting = [] if self._closed else list(self._pending)
+            if waiting or self._emits.holds:
+                waiting += self._emits.asked
             pause = 0.0 if self._reports else timeout
             now = time.monotonic()
             looks = pause > 0 or now - self._last_poll >= POLL_SECONDS
+            handled = not waiting and pause > 0 and self._emits.holds  # by another thread, before the record comes
+        if handled:
+            time.sleep(min(pause, HANDLED_SECONDS))
         if waiting and looks:
             self._last_poll = now
             try:
@@ -358,7 +428,7 @@ class RayExecutor(Executor):
         """Turn the answers that are here into reports, waiting for the first."""
         wait = self._ray.wait
         ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
-        if pause and ready and len(waiting) > 1:
+        if pause and ready and len(waiting) - len(self._emits.asked) > 1:  # each wait costs a tenth of a millisecond
             ready, _ = wait(waiting, num_returns=len(waiting), timeout=0)
         for reference in ready:
             self._answered(reference)
@@ -368,6 +438,9 @@ class RayExecutor(Executor):
         ray = self._ray
         began = time.thread_time()
         with self._lock:
+            if reference in self._emits.asked:
+                self._take_chunks(reference)
+                return
             pending = self._pending.pop(reference, None)
             if pending is None or self._closed or self.unusable:
                 return
@@ -393,7 +466,12 @@ class RayExecutor(Executor):
                         self._sizes[ObjectId(record.run, record.segment, position)] = size
                     if record.status == "done":
                         channel.record_duration(work, record.seconds)
-                    self._reports.append(SegmentReturned(record, spent))
+                    report = SegmentReturned(record, spent)
+                    if not self._emits.holds_back(index, report):
+                        self._reports.append(report)
+            elif isinstance(what, _Stop):
+                if answer is not None:
+                    self._reports.append(CallInterrupted(*answer))
             elif isinstance(what, ObjectId):
                 ok, size, _ = answer
                 self._sizes[what] = size
@@ -402,6 +480,30 @@ class RayExecutor(Executor):
                 ok, size, left = answer
                 self._sizes[value_object(*what)] = size
                 self._reports.append(ValueReady(*what, ok, size, left=left))
+
+    def _take_chunks(self, reference: Any) -> None:
+        """Report emits that running calls have sent ahead, and records that came before them."""
+        index = self._emits.answered(reference)
+        if self._closed or self.unusable:
+            return
+        try:
+            chunks = self._ray.get(reference, timeout=RECORD_DEADLINE)
+        except self._ray.exceptions.RayActorError as error:
+            if getattr(error, "actor_id", None) == self._workers[index].actor_id:
+                self._lose(index, error)
+            return
+        except self._ray.exceptions.RayError as error:
+            self._lose(index, error)  # what was emitted is lost, and may be needed
+            return
+        self._reports += self._emits.take(index, chunks)
+        self.emits_paused = True
+
+    def take_emits(self, *, waited_for: bool) -> None:
+        with self._lock:
+            self.emits_paused = False
+            for index in self._emits.resumable():
+                if self._can_send(index):
+                    self._emits.ask(index)
 
     def _went_wrong(self, pending: _PendingReply, error: Exception, withdrawn: Sequence[Work]) -> None:
         """Enter an answer that Ray could not give: the worker died, or what the call reads was lost. Nobody waits for
@@ -444,6 +546,7 @@ class RayExecutor(Executor):
         gone = [pending.what for pending in self._pending.values() if pending.worker == index]
         self._pending = {reference: pending for reference, pending in self._pending.items() if pending.worker != index}
         self._channels[index].close()
+        self._emits.lose(index)
         self._reports.append(WorkerGone(index, reason))
         for what in gone:
             if isinstance(what, WithdrawalPart):
@@ -478,9 +581,9 @@ class RayExecutor(Executor):
     @property
     def busy(self) -> bool:
         with self._lock:
-            if self._reports or any(channel.batch is not None for channel in self._channels):
+            if self._reports or self._emits.holds or any(channel.batch is not None for channel in self._channels):
                 return True
-            return any(not isinstance(pending.what, LoadRequest) for pending in self._pending.values())
+            return any(not isinstance(pending.what, LoadRequest | _Stop) for pending in self._pending.values())
 
     def stored_bytes(self) -> int:
         """Return the bytes in Ray's object stores, by their own statistics. Waits until they show no more than what
@@ -504,7 +607,7 @@ class RayExecutor(Executor):
             return sum(array.nbytes for watch, _ in list(self._constants.values()) if (array := watch()) is not None)
 
     def pids(self) -> tuple[int, ...]:
-        return tuple(worker.pid for worker in self._workers)
+        return tuple(worker.process_id() for worker in self._workers)
 
     def node_ids(self) -> tuple[str, ...]:
         """Return Ray's id of each worker's node."""
@@ -516,6 +619,7 @@ class RayExecutor(Executor):
                 return
             self._closed = True
             self._pending.clear()
+            self._emits.close()
             for channel in self._channels:
                 channel.close()
             self._objects.clear()
@@ -523,8 +627,12 @@ class RayExecutor(Executor):
             self._constants.clear()
         self._flush_timer.close()
         if self._connection.alive:
-            here = node_id()
-            for worker in self._workers:
-                self._ray.kill(worker.actor)
-            wait_until_gone([worker.pid for worker in self._workers if worker.node_id == here])
+            self._end_processes()
         disconnect(self._connection)
+
+    def _end_processes(self) -> None:
+        here = node_id()
+        pids = [worker.process_id(0.0) for worker in self._workers if worker.node_id == here]
+        for worker in self._workers:
+            self._ray.kill(worker.actor)
+        wait_until_gone([pid for pid in pids if pid])

@@ -69,7 +69,7 @@ _FUNCTIONS: Final[dict[str, frozenset[str]]] = {
         "urllib.request": "",
         "http.client": "",
         "numpy": "load loadtxt genfromtxt fromfile memmap geterr geterrcall getbufsize get_printoptions",
-        "raygrad": "generator initial_seed get_rng_state",
+        "raygrad": "generator initial_seed get_rng_state load",
     }.items()
 }
 """By module, the functions whose results depend on more than their arguments; an empty set stands for all."""

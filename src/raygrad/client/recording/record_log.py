@@ -159,6 +159,7 @@ class RecordLog:
             for source in (*record.sources, record.near):
                 if isinstance(source, tuple) and (source[0].failed or source[0].run in failed):
                     record.failed = True
+                    record.run = source[0].run  # by which errors say why
                     record.sources = ()
                     record.near = None
                     break

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -28,6 +28,7 @@ from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.tracebacks import public
 from raygrad.workers.code.warning_filters import filters_in_force
+from raygrad.workers.executors.deadlines import Limits
 from raygrad.workers.executors.driver import Driver
 
 from ..compile.compiled import CompiledFunction
@@ -69,6 +70,7 @@ from .forked import leave_to_parent_in_forks
 from .memory_limits import Memory, check_limits, limited_to
 from .numerics_check import check_numerics
 from .recorder import SessionRecorder
+from .saved_state import SavedState, checked_journal
 from .submit import Submitter
 
 if TYPE_CHECKING:
@@ -104,6 +106,9 @@ class Session:
         seed: the planner's seed; that of random draws is `rg.manual_seed`'s, as without a session.
         timeout: seconds that a wait may take; None waits as long as the workers live. In process, what runs on the
             thread that waits is not interrupted.
+        node_timeout, segment_timeout, run_timeout: seconds that a node, a segment (what a worker runs in one call) or a
+            run (from its submission to its end) may take; None sets no limit. What takes longer is stopped, as
+            `run.cancel()` does it, and the next sync point raises DeadlineExceeded.
         recovery_time: seconds of work on one submission that may be lost with a Ray worker. What forward saves stays on
             its worker while backward of the same submission reads it there; once the worker has worked for longer than
             this, what is still to be read is copied to the object store, when the worker has nothing else to do. None
@@ -111,12 +116,14 @@ class Session:
             saves, or in this process, where no worker is lost alone.
         blas_threads: BLAS threads per worker; bits are promised for equal numbers (H12).
         costs: a file that `session.costs.save` wrote: plans go by it until this session's own runs tell more.
+        journal: a file that `steps` writes each completed step to, and goes on from when the program is run again.
         options: `worker_options`, which say what each worker offers (num_cpus, memory, resources); and, passed to Ray
             like those, `runtime_env`, `placement_group`, `object_store_memory`.
 
     Raises:
         TypeError, ValueError: an address, option or policy that does not exist, or a value that an option cannot have.
         CostsError: the file of costs is none.
+        FileNotFoundError: there is no folder for the journal.
         BackendUnavailable: Ray is asked for and not installed.
         DeviceError: there are not so many GPUs, or they cannot be used.
         ExecutionError: Ray has too little for the workers, or none of them comes up for 60 s, or they run other
@@ -140,9 +147,13 @@ class Session:
         sync: bool = False,
         seed: int = 0,
         timeout: float | None = None,
+        node_timeout: float | None = None,
+        segment_timeout: float | None = None,
+        run_timeout: float | None = None,
         recovery_time: float | None = 10.0,
         blas_threads: int = 1,
         costs: str | os.PathLike[str] | None = None,
+        journal: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
         address = checked_address(address)
@@ -151,9 +162,15 @@ class Session:
         strict, sync = flag("Session(strict=...)", strict), flag("Session(sync=...)", sync)
         seed = whole("Session(seed=...)", seed)
         timeout = seconds("Session(timeout=...)", timeout)
+        limits = Limits(
+            seconds("Session(node_timeout=...)", node_timeout),
+            seconds("Session(segment_timeout=...)", segment_timeout),
+            seconds("Session(run_timeout=...)", run_timeout),
+        )
         recovery_time = seconds("Session(recovery_time=...)", recovery_time, zero=True)
         blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
         costs = None if costs is None else path_of("Session(costs=...)", costs)
+        self._saved_state = SavedState(checked_journal(journal))
         check_options(address, workers=workers, gpus=gpus, strict=strict, options=options)
         check_limits(memory, gpu_memory, workers, gpus=address == "local" or asks_for_gpus(gpus, options))
         self.address = address
@@ -166,8 +183,8 @@ class Session:
         executor = open_executor(
             address, workers=workers, gpus=gpus, strict=strict, blas_threads=blas_threads, options=options
         )
-        measured.links_were(**executor.links())
         try:
+            measured.links_were(**executor.links())
             check_numerics(executor.cluster, deterministic)
             limited = limited_to(executor.cluster, memory, gpu_memory)
             cluster = replace(limited, saved_stays=saved == WORKER)
@@ -186,7 +203,7 @@ class Session:
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
         may_lose = executor.reports_unasked  # else no worker is lost alone, and copies would protect nothing
         machine = Machine(recovery_time=recovery_time if may_lose and recovery_time is not None else inf)
-        self._driver = driver = Driver(executor, planner, machine, self._listener)
+        self._driver = driver = Driver(executor, planner, machine, self._listener, limits=limits)
         several = len(executor.cluster.workers) > 1
         unlocked = log.unlocked if several and workers is not None and address == "local" else None
         self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)
@@ -347,6 +364,13 @@ class Session:
         return self.last_run
 
     @public
+    def cancel(self) -> bool:
+        """Cancel all runs that have not ended, see `Run.cancel`; return whether there were any. What is recorded and
+        not submitted stays recorded. Ctrl-C does this while the program waits for the session."""
+        self._check_process()
+        return self._waiter.cancel()
+
+    @public
     def explain(self, *tensors: Tensor, workers: int | None = None, gpus: int | None = None) -> Explanation:
         """Explain what would be submitted now for these tensors, or at all, without submitting it: segments, the worker
         of each and why, what crosses, the predicted time, the critical path, memory.
@@ -401,6 +425,106 @@ class Session:
         self._check_open()
         array = value.read() if isinstance(value, Tensor) else array_of("session.put", value)
         return Tensor.made(self._recorder.inputs.constant_array(array.copy(order="K")))
+
+    @public
+    def save(self, path: str | os.PathLike[str], state: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Save named state to a file, atomically as `raygrad.save` does, and wait for what is pending in it.
+
+        The file holds tensors with their gradients, what `state_dict()` returns of optimisers, schedules and other
+        objects that have it, dicts and lists of these, and plain values; and where the random numbers of the program
+        stand, so that a program that loads it draws the same numbers.
+
+        Args:
+            path: of the file.
+            state: the state by name; and more by keyword. None: what is tracked.
+
+        Raises:
+            TypeError: something in it cannot be saved (`SaveError`), or there is nothing to save.
+            OSError: the file cannot be written.
+            An error of the session's work; nothing is written then.
+        """
+        self._refuse_in_trace("session.save() is called")
+        self._saved_state.save(path_of("session.save(path, ...)", path), state, named)
+
+    @public
+    def load(
+        self,
+        path: str | os.PathLike[str],
+        state: Mapping[str, Any] | None = None,
+        /,
+        *,
+        strict: bool = True,
+        **named: Any,
+    ) -> dict[str, Any]:
+        """Restore named state in place from a file of `save`, and where the random numbers of the program stand.
+
+        Args:
+            path: of the file.
+            state: what is to be restored by name, and more by keyword: tensors take over values and gradients, other
+                objects are given their state by `load_state_dict`. None: what is tracked.
+            strict: whether all of the names have to be saved, and all that are saved to be named.
+
+        Returns:
+            The state by name; what cannot be changed in place, such as a number, as it was saved.
+
+        Raises:
+            OSError: the file cannot be read.
+            RuntimeError: it is damaged, no file of `save`, or does not fit (`LoadError`); no tensor is changed then.
+            An error of the session's work that was not raised before.
+        """
+        self._refuse_in_trace("session.load() is called")
+        strict = flag("session.load(strict=...)", strict)
+        path = path_of("session.load(path, ...)", path)
+        self._complete_step()  # no failure of what was recorded before, or will be later, takes back what is loaded
+        found = self._saved_state.load(path, state, named, strict)
+        self._complete_step()
+        return found
+
+    @public
+    def track(self, **named: Any) -> None:
+        """Name state that `save`, `load` and `steps` are about: tensors, optimisers, schedules, other objects with
+        `state_dict()` and `load_state_dict()`, and dicts and lists of these. A name that is given again is replaced.
+
+        Raises:
+            TypeError: something that cannot be changed in place, such as a number.
+        """
+        self._saved_state.track(named)
+
+    @public
+    def steps(self, n: int, *, every: int = 1) -> Iterator[int]:
+        """Iterate over the numbers of `n` steps: with `Session(journal=...)` over those that no earlier run of the
+        program has completed, with the tracked state as it was after the last one.
+
+        A step is completed when the next one is asked for: all that it submitted is waited for, its emits have reached
+        their handlers, and the tracked state and the random numbers are written to the journal. A program that died is
+        run again from its beginning; its loop then goes on there. What ran in the step that it died in runs again, its
+        handlers and prints, too. Loops of one program are told apart by their order.
+
+        Args:
+            n: how many steps the whole training has.
+            every: write after every so many steps, and after the last one.
+
+        Raises (when the first step is asked for):
+            ValueError: there is a journal, and nothing is tracked.
+            OSError: the journal cannot be read or written.
+            RuntimeError: it is damaged, or of other names or shapes than are tracked now (`LoadError`).
+        """
+        n, every = whole("session.steps(n)", n, 0), whole("session.steps(every=...)", every, 1)
+        return self._saved_state.steps(n, every, self._complete_step)
+
+    def _complete_step(self) -> None:
+        """Wait for all that was recorded, and raise its errors; what was assigned till now is not undone any more."""
+        self._check_process()
+        if not self._log.closed:
+            self._submitter.submit()
+            self._waiter.wait_for_everything()
+            self._waiter.raise_errors()
+            self._log.variables.clear()
+
+    def _refuse_in_trace(self, what: str) -> None:
+        self._check_process()
+        if self._log.trace is not None:
+            raise self._log.trace.refusal(what)
 
     @property
     def workers(self) -> int:

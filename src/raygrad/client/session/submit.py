@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from raygrad.errors import DroppedError, RaygradError
+from raygrad.errors import DroppedError, RaygradError, RunCancelled
 from raygrad.workers.executors.calls import GraphSubmission, KeptExternal
 
 from ..recording.records import NodeRecord
 from ..recording.source_locations import Site
+from ..submission.backpressure import SubmissionLimit
 from ..submission.node_names import call_nodes
 from ..submission.program_order import in_program_order
 from ..submission.run import Run, RunLink
@@ -64,6 +65,7 @@ class Submitter:
         self._costs = costs
         self._driver = driver
         self._collector = collector
+        self._limit = SubmissionLimit(table, link.waiter)
         self._released: list[tuple[int, int]] = []
         """Values dropped before the next run was numbered: that run does not read them."""
 
@@ -130,6 +132,7 @@ class Submitter:
         depends = {external.run for external in submission.externals if isinstance(external, KeptExternal)}
         submitted = Submitted(number, sites, learns, self._log.variables.take(), depends)
         submitted.stories = stories
+        submitted.nbytes = self._limit.given(submission.externals)
         alone = not table.history
         table.history.append(submitted)
         failed = failures.runs
@@ -147,6 +150,10 @@ class Submitter:
         except RaygradError as error:
             call_nodes(error, submission.graph, sites, self._link.name_of)
             failures.fail(number, error)
+            raise
+        except KeyboardInterrupt:  # while it was planned
+            self._driver.cancel((number,))
+            failures.fail(number, RunCancelled(f"run {number} was cancelled"))
             raise
         added = len(planned.graph.nodes) - len(submission.graph.nodes)
         first = len(submission.graph.nodes) - submission.graph.open_ended
@@ -173,6 +180,7 @@ class Submitter:
         self._collector.collect_if_due()
         if self._table.history or self._driver.executor.reports_unasked:
             self._driver.poll(submits=True)
+        self._limit.wait()
         self._waiter.raise_errors()
         return next(self._table.numbers)
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.autograd.nodes.anomaly import warn_of_origin
-from raygrad.errors import DroppedError, ExecutionError, WorkerLost
+from raygrad.errors import DeadlineExceeded, DroppedError, ExecutionError, RunCancelled, WorkerLost
 from raygrad.proto.ir.program import INTERRUPTED, Failure, Record
 from raygrad.tracebacks import add_note, users_text
 from raygrad.workers.code.shipping import message_of, unpack_exception
+from raygrad.workers.executors.deadlines import Expired
 
 from .node_names import added_name, node_name, segment_name
 from .rollback import roll_back
@@ -43,6 +44,8 @@ class Failures:
         """By its number, why a run was dropped."""
         self.unraised: list[BaseException] = []
         """What the next sync or submission point raises, one each."""
+        self.cancelled: set[int] = set()
+        """The runs among `runs` that were cancelled, or read from such."""
         self._log = log
         self._held = held
         self._table = table
@@ -60,9 +63,11 @@ class Failures:
     def dropped(self, record: NodeRecord) -> DroppedError:
         """Return the error for a read of a dropped value."""
         why = self.runs.get(record.run, "its run failed")
+        if record.run in self.cancelled:
+            return RunCancelled(f"this value, made by {self.name(record)}, was not computed: {why}; apply it again")
         return DroppedError(f"this value, made by {self.name(record)}, was dropped: {why}; compute it again")
 
-    def report(self, run: int, record: Record | None, reason: str, lost: LostWorker | None) -> None:
+    def report(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None) -> None:
         """Note that a run cannot finish, see `Listener.failed`; the next sync point raises its error."""
         if run in self.runs:
             return
@@ -72,10 +77,16 @@ class Failures:
             error = self._rebuilt(run, record, where)
         elif reason.startswith("dependency"):
             return
+        elif reason == "cancelled":
+            self.fail(run, RunCancelled(f"run {run} was cancelled"))
+            return  # the user knows
+        elif isinstance(lost, Expired):
+            where = self._expired_name(run, lost)
+            error = _deadline_error(run, lost, where)
         elif lost is None:
             error = ExecutionError(f"run {run} was given up: {reason}")
         else:
-            there = self._segment_name(run, lost.segments[0]) if lost.segments else ""
+            there = self.segment_name(run, lost.segments[0]) if lost.segments else ""
             left = "worker that is left" if lost.left == 1 else f"{lost.left} workers that are left"
             remedy = f"the session goes on with the {left}" if lost.left else "open a new session to go on"
             error = WorkerLost(
@@ -100,10 +111,12 @@ class Failures:
                 submitted.error = error
                 if submitted.run in self._table.active:
                     self._table.active[submitted.run].failed = True
+        if isinstance(error, RunCancelled):
+            self.cancelled.update(dropped)
+        else:
+            why = f"run {run} failed with {type(error).__name__}: {why}{f', raised by {where}' if where else ''}"
         for number in dropped:
-            self.runs[number] = (
-                f"run {run} failed with {type(error).__name__}: {why}{f', raised by {where}' if where else ''}"
-            )
+            self.runs[number] = why
 
         def depends(value: Any) -> bool:
             return unsubmitted_dependencies(value, lambda record: record.failed or record.run in tainted)
@@ -123,18 +136,35 @@ class Failures:
             "state are as after the newest run that does not depend on it",
         )
 
-    def _segment_name(self, run: int, segment: int) -> str:
+    def of_run(self, run: int) -> RunCancelled | None:
+        """Return the error for waiting for a run that was cancelled; None if it was not."""
+        return RunCancelled(self.runs[run]) if run in self.cancelled else None
+
+    def segment_name(self, run: int, segment: int) -> str:
         """Return what errors call a segment of a run; "" if nothing is known of it."""
         known = self._table.active.get(run)
         if known is None or not 0 <= segment < len(known.plan.segments):
             return ""
         return segment_name(known._graph, known.plan.segments[segment].nodes, known._sites, self._name_of)
 
+    def _expired_name(self, run: int, expired: Expired) -> str:
+        """Return what to call what has passed its deadline: a node and its line, or the nodes of the segment or run."""
+        known = self._table.active.get(run)
+        if known is None:
+            return f"run {run}"
+        if expired.node >= 0:
+            if expired.node in known.added:
+                return added_name(known._graph, expired.node, known.added, known._sites, self._name_of)
+            return node_name(known._graph.nodes[expired.node], known._sites[expired.node], self._name_of)
+        if expired.segment >= 0:
+            return self.segment_name(run, expired.segment)
+        return segment_name(known._graph, range(len(known._graph.nodes)), known._sites, self._name_of)
+
     def _where(self, run: int, record: Record) -> str:
         """Return what raised: a node and its line, or the nodes around which something raised."""
         failure, known = cast(Failure, record.failure), self._table.active.get(run)
         if failure.index < 0 or known is None:
-            return self._segment_name(run, record.segment)
+            return self.segment_name(run, record.segment)
         if failure.index in known.added:
             return added_name(known._graph, failure.index, known.added, known._sites, self._name_of)
         return node_name(known._graph.nodes[failure.index], known._sites[failure.index], self._name_of)
@@ -168,6 +198,23 @@ class Failures:
             )
         add_note(error, _TRACE + users_text(failure.traceback, error).rstrip())
         return error
+
+
+def _deadline_error(run: int, expired: Expired, where: str) -> DeadlineExceeded:
+    """Return the error for what has passed its deadline."""
+    option = f"{expired.scope}_timeout"
+    what = {"node": where, "segment": f"the segment of run {run} with {where}", "run": f"run {run} with {where}"}
+    since = " since it was submitted" if expired.scope == "run" else f" on {expired.worker}"
+    return DeadlineExceeded(
+        f"{what[expired.scope]} was running for {expired.seconds:.3g} s{since}, and the session has "
+        f"{option}={expired.limit:g}: run {run} was stopped. Give it more with Session({option}=...), or less to do at "
+        "once",
+        expired.scope,
+        where,
+        expired.seconds,
+        expired.limit,
+        expired.worker,
+    )
 
 
 _TRACE: Final = "traceback on the worker:\n"

@@ -20,6 +20,7 @@ from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.tracebacks import public
 
 from ..options import path_of, seconds
+from .emitted import Emitted
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.graph import Graph
@@ -80,7 +81,9 @@ class Run:
         """The nodes of the graph that the plan has added, to keep within a memory limit."""
         self.called: Mapping[int, CallCost] = MappingProxyType({})
         """By node of a user Function, what is known of the time of the call, with its arguments."""
-        self._emits: list[tuple[int, int, str, Any]] = []
+        self.emitted = Emitted()
+        self.emit_seconds = 0.0
+        """Seconds for which its nodes have waited for the handlers of what they emit."""
         self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
 
     def take(self, called: TimedRecord) -> None:
@@ -146,6 +149,7 @@ class Run:
             TypeError, ValueError: `timeout` is no number of seconds.
             WaitTimeout: `timeout` seconds have passed.
             SessionError: its session was closed before it had ended.
+            RunCancelled: it was cancelled.
             The error that ended it, if the session has not raised it before.
         """
         limit = seconds("run.wait(timeout)", timeout, zero=True)
@@ -155,7 +159,30 @@ class Run:
                 "or an error that left the `with` block): wait for it before, or run it again in an open session"
             )
         self._link.waiter.wait_until(lambda: self.finished or self.failed, limit)
+        cancelled = self._link.waiter.error_of(self.number)
+        if cancelled is not None:
+            raise cancelled
         return self
+
+    @public
+    def cancel(self) -> bool:
+        """Cancel it: what of it has not begun never will, what runs is interrupted, and runs that read from it are
+        cancelled, too. When this returns, nothing of it runs any more. Reading a value that it was to compute raises
+        RunCancelled, parameters and gradients are as before it, and other runs go on. Any thread may call this.
+
+        User code that does not end within a second, because it sleeps or computes outside of Python, is ended with its
+        Ray worker, which is replaced: other values that live on that worker alone are lost, and so is what else it
+        runs. In process such code runs on, which a RuntimeWarning says.
+
+        Returns:
+            Whether it had not ended: cancelling a run that has does nothing.
+
+        Raises:
+            SessionError: this process was forked from that of its session.
+        """
+        if self._link.log.left_to_parent:
+            raise self._link.log.closed_error("")
+        return not (self.finished or self.failed or self._dropped) and self._link.waiter.cancel(self.number)
 
     def report(self) -> RunReport:
         """Return what it did beside what was predicted, so far or in full. Does not wait: see `wait`."""
@@ -173,6 +200,7 @@ class Run:
             graph=label_graph(self._graph, link.name_of, self._sites),
             brought=fetched_arrays(self._graph, self._brought),
             revisions=tuple([one._replace(at=one.at - self._submitted) for one in self.revisions]),
+            emit_wait=self.emit_seconds,
         )
 
     def trace(self, path: str | Path) -> Path:
@@ -196,12 +224,19 @@ class Run:
     def _state(self) -> str:
         if self._dropped:
             return "dropped"
+        if self.failed and self._link.waiter.error_of(self.number) is not None:
+            return "cancelled"
         return "failed" if self.failed else "finished" if self.finished else "running"
 
     @property
     def emits(self) -> list[tuple[str, Any]]:
-        """What `rg.emit` sent from this run, as (name, value), in the engine's order (H20)."""
-        return [(name, value) for _, _, name, value in sorted(self._emits, key=lambda emit: emit[:2])]
+        """What `rg.emit` sent from this run, as (name, value), in the engine's order (H20).
+
+        Raises:
+            ExecutionError: that was more than a run keeps, and handlers took it.
+            DiskFull: no handler took it, and the disk had no room for more.
+        """
+        return self.emitted.read()
 
     @property
     def hooks(self) -> dict[int, int]:

@@ -7,26 +7,29 @@ nothing: `failures` raises errors at the next sync point (H21).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.program import FunctionObservation, Record
 from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
-from raygrad.workers.code.shipping import unpickle_value
+from raygrad.tracebacks import users_level
+from raygrad.workers.executors.deadlines import Expired
 from raygrad.workers.executors.driver import LostWorker
 from raygrad.workers.interpreter.derivatives import CHANGES, CONDUCT
 
 from ..functions.call_signature import context_of
 from ..functions.observed_signature import PendingObservation, outputs_text, signature_of_run
 from ..recording.records import NodeRecord, SpecEntry
+from .emit_queue import EmitQueue
 
 if TYPE_CHECKING:
     from raygrad.scheduler.model.plan import Plan
     from raygrad.scheduler.model.progress import PlanRevision
     from raygrad.workers.executors.base import Executor
+    from raygrad.workers.values.emit_chunks import HeldChunk
 
     from ..functions.observations import Observations
     from ..functions.unconfirmed_signature import UnconfirmedSignature
@@ -50,8 +53,8 @@ class RunListener:
         costs: SessionCosts,
         executor: Executor,
     ) -> None:
-        self.handlers: dict[str, list[Callable[[Any], Any]]] = {}
-        """By name of emits, the user's handlers."""
+        self._emits = EmitQueue(failures.unraised)
+        self.handlers = self._emits.handlers
         self._table = table
         self._observed = observed
         self._failures = failures
@@ -88,17 +91,10 @@ class RunListener:
                     if before != found:
                         self._observed.gradients[learner.learn.key] = found
                         self._observed.generation += 1
-        for node, ordinal, name, value in record.emits:
-            opened = unpickle_value(value)
-            if run is not None:
-                run._emits.append((node, ordinal, name, opened))
-            for handler in tuple(self.handlers.get(name, ())):
-                try:
-                    handler(opened)
-                except KeyboardInterrupt:  # Ctrl-C: it must stop the program now
-                    raise
-                except BaseException as error:  # raised at the next sync point, whatever it is: other emits follow
-                    self._failures.unraised.append(error)
+        if record.emits:
+            self._emits.add(run, record.emits)
+        if self._emits.waiting:
+            self._emits.deliver()
         if finished:
             self.finished(record.run)
 
@@ -150,6 +146,16 @@ class RunListener:
             known[fn] = effects | known.get(fn, 0)
             self._observed.generation += 1
 
+    @property
+    def handling(self) -> int:
+        """The thread that is in a handler of emits, 0 for none."""
+        return self._emits.thread
+
+    def emitted(self, held: HeldChunk) -> None:
+        """A segment that goes on has emitted much; its record comes later."""
+        self._emits.add(self._table.active.get(held.run), held)
+        self._emits.deliver()
+
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A value was requested by the client, and arrays left their devices for it."""
         found = self._table.visible(run)
@@ -159,6 +165,8 @@ class RunListener:
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""
         self._warnings.forget(run)
+        if self._emits.waiting:  # an interrupt has left some
+            self._emits.deliver()
         found = self._table.active.get(run)
         if found is not None:
             found.finished = True
@@ -171,7 +179,18 @@ class RunListener:
         if found is not None:
             found.continue_with(plan, revision)
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
+    def still_running(self, run: int, segment: int) -> None:
+        """What was cancelled runs on in a thread of this process, which cannot be ended."""
+        warnings.warn(
+            f"run {run} was cancelled, and {self._failures.segment_name(run, segment) or 'a node of it'} still runs in "
+            "this process: Python interrupts no thread in the middle of a call of C (a sleep, a solver). It ends with "
+            "that call, its worker takes no other work before, and its result is dropped. Workers on Ray are replaced "
+            'instead: Session("ray")',
+            RuntimeWarning,
+            stacklevel=users_level(),
+        )
+
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
         self._warnings.forget(run)
         self._failures.report(run, record, reason, lost)

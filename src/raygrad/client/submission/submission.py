@@ -31,7 +31,9 @@ _stamps = itertools.count(1)
 class Submitted:
     """One submission after it was sent: what is needed to explain, learn from and undo it."""
 
-    __slots__ = ("depends", "dropped", "error", "finished", "learns", "number", "run", "sites", "stories", "writes")
+    __slots__ = (
+        "depends", "dropped", "error", "finished", "learns", "nbytes", "number", "run", "sites", "stories", "writes",
+    )  # fmt: skip
 
     def __init__(
         self, run: int, sites: list[Site | None], learns: dict[int, NodeRecord], writes: list[Write], depends: set[int]
@@ -46,6 +48,8 @@ class Submitted:
         self.writes = writes
         self.depends = depends
         """Earlier runs whose values it reads."""
+        self.nbytes = 0
+        """Bytes of the arrays that it was given, see `SubmissionLimit`."""
         self.finished = False
         self.error: BaseException | None = None
         """Why it was dropped."""

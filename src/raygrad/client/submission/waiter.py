@@ -65,6 +65,15 @@ class Waiter:
         """Wait for every run."""
         self.wait_until(lambda: all(s.finished or s.error is not None for s in self._runs.history))
 
+    def cancel(self, run: int | None = None) -> bool:
+        """Cancel a run, or all, and wait until nothing of them runs; return whether one had not ended."""
+        with self.unlocked():
+            return self._driver.cancel_all() if run is None else self._driver.cancel((run,))
+
+    def error_of(self, run: int) -> BaseException | None:
+        """Return the error for waiting for a run, if it was cancelled."""
+        return self._failures.of_run(run)
+
     def deadline(self) -> float | None:
         """Return when a wait that begins now passes its deadline."""
         return None if self.timeout is None else time.monotonic() + self.timeout
