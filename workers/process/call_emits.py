@@ -19,14 +19,14 @@ Send = Callable[[EmitChunk], "tuple[float, int]"]
 class CallEmits:
     """What the nodes of one call emit."""
 
-    __slots__ = ("_call", "_chunks", "_node", "_ordinal", "_send", "_sent", "_size", "_worker", "pending", "waited")
+    __slots__ = ("_attempt", "_chunks", "_node", "_ordinal", "_send", "_sent", "_size", "_worker", "pending", "waited")
 
     def __init__(self, call: Call, worker: str, send: Send | None) -> None:
         self.pending: list[Emit] = []
         """What was not sent ahead."""
         self.waited = 0.0
         """The seconds of waiting for handlers."""
-        self._call = call
+        self._attempt = call.run, call.segment, call.attempt  # and not the call, whose inputs are in the store
         self._worker = worker
         self._send = send
         self._chunks = 0
@@ -51,10 +51,8 @@ class CallEmits:
         self.pending.append((node, ordinal, name, value))
         self._size += len(value)
         if self._size >= CHUNK_BYTES and self._send is not None:
-            call, emits, size = self._call, tuple(self.pending), self._size
-            waited, self._chunks = self._send(
-                EmitChunk(call.run, call.segment, call.attempt, self._worker, emits, size)
-            )
+            chunk = EmitChunk(*self._attempt, self._worker, tuple(self.pending), self._size)
+            waited, self._chunks = self._send(chunk)
             self.waited += waited
             self._size, self._sent = 0, self._ordinal
             self.pending.clear()
