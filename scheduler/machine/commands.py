@@ -2,7 +2,8 @@
 
 The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished`, unless the
 segment is withdrawn, `ExportValue` with one `ValueExported` and `CopyValue` with one `ValueCopied`, unless the worker
-dies; `ReviewPlan` with `PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn` and `PlanRest` with `RestPlanned`.
+dies; `ReviewPlan` with `PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn`, `PlanRest` with `RestPlanned`,
+`PlanRecovery` with `RecoveryPlanned`, and `RestartWorker` with `WorkerReplaced`.
 The others have no answer. No command has to be refused: what it names exists, or was commanded before.
 """
 
@@ -13,7 +14,7 @@ from enum import Enum
 
 from raygrad.proto.ir.program import Pinned
 
-from ..model.progress import RunProgress
+from ..model.progress import RunProgress, RunRemains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,37 @@ class PlanRest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecovery:
+    """Plan what has to run again, and what has not begun, of these runs, ascending. Nothing is commanded meanwhile.
+    Answered by one `RecoveryPlanned`."""
+
+    runs: tuple[RunRemains, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseCopy:
+    """The worker of a value is gone, or has dropped it: the copy that `CopyValue` made is its object from here on, as
+    if `ExportValue` had made it."""
+
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetRun:
+    """Nothing of the run is needed any more, to make anything again either: forget its graph and its inputs."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartWorker:
+    """Start another process in the place of a worker that died. Answered by `WorkerReplaced`."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoseValue:
     """Tell the client that a kept value of a finished run is gone with the worker on which it was pinned.
 
@@ -204,6 +236,10 @@ Command = (
     | ReviewPlan
     | WithdrawSegments
     | PlanRest
+    | PlanRecovery
+    | UseCopy
+    | ForgetRun
+    | RestartWorker
     | LoseValue
     | StopSegments
     | ReplaceWorker

@@ -48,6 +48,8 @@ class Dispatcher:
         head = self.head(worker)
         if head is None or self._state.in_flight.get(worker, 0) >= self._window:
             return
+        if self._state.damaged or self._state.recovery is not None or worker in self._state.lost_workers:
+            return  # when that is over, or another process has come, all workers are stirred
         if self._state.replacing or self._state.stopping:  # it may be lost with what it was to stop
             if worker in self._state.replacing or any(one.worker == worker for one in self._state.stopping.values()):
                 return  # when that is over, it is stirred
@@ -62,7 +64,7 @@ class Dispatcher:
 
     def head(self, worker: int) -> LiveSegment | None:
         """Return the next segment to be commanded on a worker."""
-        queue = self._state.queues[worker]
+        queue = self._state.queues.get(worker)
         while queue and queue[0].state is not SegmentState.WAITING:
             queue.popleft()
         return queue[0] if queue else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..model.plan import Plan, Segment, ValueLocation
 
@@ -61,6 +61,10 @@ class RunSubmitted:
     workers: int = 1
     """The number of workers among which what has not started is divided again if the plan turns out wrong; 1 if it
     never is."""
+    recoverable: bool = True
+    """What is lost of it may be planned again; False for a plan that keeps limits of memory."""
+    supplied_bytes: int = 0
+    """Bytes of arrays that the client supplies, and keeps as long as something may have to be made again of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,8 @@ class PlanSubmitted:
     plan: Plan
     sources: tuple[tuple[int, int] | None, ...]
     """See `run_submitted`."""
+    supplied_bytes: int = 0
+    """See `RunSubmitted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +152,7 @@ class ValueDropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDied:
-    """A worker died, with all that was pinned on it. What it returned before survives. It does not come back."""
+    """A worker died, with all that was pinned on it. What it returned before survives."""
 
     at: float
     worker: int
@@ -201,6 +207,8 @@ class WorkerReplaced:
 
     at: float
     worker: int
+    ok: bool = True
+    """False if the worker is dead, and nothing takes its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +231,26 @@ class RestPlanned:
     None if the plan is kept: what was withdrawn is commanded again."""
     sources: tuple[tuple[int, int] | None, ...] = ()
     """See `run_submitted`."""
+
+
+class RecoveryPlan(NamedTuple):
+    """The plan of a run of which something was lost, with new segments behind those that it had."""
+
+    run: int
+    plan: Plan
+    sources: tuple[tuple[int, int] | None, ...]
+    """See `run_submitted`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPlanned:
+    """The planner has answered `PlanRecovery`."""
+
+    at: float
+    plans: tuple[RecoveryPlan, ...]
+    """In order of their runs. Of each, all that had not begun is replaced by the new segments."""
+    hopeless: tuple[int, ...] = ()
+    """Runs of which something that is needed can not be made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,11 +276,14 @@ Event = (
     | PlanReviewed
     | SegmentsWithdrawn
     | RestPlanned
+    | RecoveryPlanned
     | TimePassed
 )
 
 
-def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[int, int] | None]) -> RunSubmitted:
+def run_submitted(
+    plan: Plan, *, at: float, run: int, sources: Sequence[tuple[int, int] | None], supplied_bytes: int = 0
+) -> RunSubmitted:
     """Return the event that hands `plan` to the machine as run number `run`.
 
     `sources` has one entry per external of the graph: the (run, value) of an earlier run's kept value, or None for a
@@ -265,6 +296,8 @@ def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[in
         kept=tuple(sorted(plan.kept.items())),
         open_ended=plan.open_ended,
         workers=1 if plan.limits else len(plan.workers),
+        recoverable=not plan.limits,
+        supplied_bytes=supplied_bytes,
     )
 
 

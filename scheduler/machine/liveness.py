@@ -3,7 +3,8 @@
 The machine updates the counts and takes the resulting commands. A kept value is needed while the client holds it or a
 segment that is not final reads it; an object while a segment that is not final imports it, or a kept value in it is
 needed. What is not needed is dropped at once, but never before the segment that makes it is final, so that no command
-overtakes the making.
+overtakes the making. What counts in the lineage of a later run (`lineage`) is dropped too, but for a copy, and
+remembered as lost.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections import defaultdict
 
 from raygrad.proto.ir.program import Pinned
 
-from ..model.plan import InStore
-from .commands import Command, DropCopy, DropExport, DropValue, ExportValue, Unpin
-from .state import LiveRun, LiveSegment, LiveValue, ObjectState, State
+from ..model.plan import InStore, OnWorker
+from .commands import Command, DropCopy, DropExport, DropValue, ExportValue, ForgetRun, Unpin, UseCopy
+from .lineage import may_run_again
+from .state import LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, State
 
 
 class Liveness:
@@ -46,7 +48,7 @@ class Liveness:
 
     def make_object(self, value: LiveValue) -> None:
         """Command a pinned value to be exported as an object, once; until the answer this counts as a reader."""
-        if value.object is ObjectState.ABSENT and not value.lost:
+        if value.object is ObjectState.ABSENT and not value.lost and value.pinned_on >= 0:
             value.object = ObjectState.REQUESTED
             value.readers += 1
             self.commands.append(ExportValue(worker=value.pinned_on, run=value.run, value=value.value))
@@ -57,6 +59,8 @@ class Liveness:
         value.size = size
         self._state.account(size, saved=False)
         self.read(value)
+        if value.run in self._state.runs:
+            self.forget(self._state.runs[value.run])
 
     def object_failed(self, value: LiveValue) -> None:
         """Enter that a requested object will not be made."""
@@ -87,22 +91,26 @@ class Liveness:
                 self.drop_copy(run, value_id, segment.given.worker)
         for value_id in segment.kept:
             if value_id in run.values:
-                self._drop_if_unneeded(run.values[value_id])
+                self.drop_if_unneeded(run.values[value_id])
 
     def read(self, value: LiveValue) -> None:
         """Remove one reader of a kept value."""
         value.readers -= 1
-        self._drop_if_unneeded(value)
+        self.drop_if_unneeded(value)
 
     def release(self, value: LiveValue) -> None:
         """Enter that the client no longer holds a value."""
         value.held = False
-        self._drop_if_unneeded(value)
+        self.drop_if_unneeded(value)
+
+    def unpin(self, worker: int, run: int, value: int) -> None:
+        """Have a value unpinned that nothing reads."""
+        self._unpins[worker].append(Pinned(run, value))
 
     def unpin_inner(self, run: LiveRun) -> None:
         """Unpin the values that segments of a failed run pinned for each other: the last reader may not have run."""
         for segment in run.segments:
-            if segment.dispatched and segment.given.worker not in self._state.lost_workers:
+            if segment.dispatched and not segment.orphaned and segment.given.worker not in self._state.lost_workers:
                 for value in segment.given.pins:
                     if value not in segment.kept:
                         self._unpins[segment.given.worker].append(Pinned(run.run, value))
@@ -118,7 +126,8 @@ class Liveness:
             return
         del run.exports[key]
         self._state.account(-export.size, saved=export.saved)
-        if run.segments[export.segment].dispatched:
+        maker = run.segments[export.segment]
+        if maker.dispatched or maker.stale:
             self.commands.append(DropExport(run=run.run, segment=export.segment, export=export.index))
         self.forget(run)
 
@@ -137,13 +146,22 @@ class Liveness:
         for value in list(run.copies):
             self.drop_copy(run, value, -1)
 
-    def _drop_if_unneeded(self, value: LiveValue) -> None:
+    def drop_if_unneeded(self, value: LiveValue) -> None:
         """Drop a kept value if nobody needs it and its segment is final."""
         run = self._state.runs[value.run]
-        maker = run.segments[value.place.segment]
-        if value.held or value.readers or not maker.state.final:
+        if value.held or value.readers or not run.segments[value.place.segment].state.final:
             return
-        del run.values[value.value]
+        if value.lineage:
+            self._reduce(run, value)
+        else:
+            del run.values[value.value]
+            self._free(run, value)
+        self.forget(run)
+
+    def _free(self, run: LiveRun, value: LiveValue) -> None:
+        """Drop a kept value wherever it is."""
+        if value.lost:
+            return
         if isinstance(value.place, InStore):
             key = (value.place.segment, value.place.export)
             run.exports[key].kept -= 1
@@ -152,15 +170,66 @@ class Liveness:
         if value.object is ObjectState.LIVE:
             self._state.account(-value.size, saved=False)
             self.commands.append(DropValue(run=value.run, value=value.value))
-        worker = value.place.worker
-        if run.exposed:
-            self.drop_copy(run, value.value, worker)
-        if maker.dispatched and worker not in self._state.lost_workers:
+        if run.exposed or run.copies:
+            self.drop_copy(run, value.value, value.place.worker)
+        self._unpin(run, value)
+
+    def _unpin(self, run: LiveRun, value: LiveValue) -> None:
+        """Have a kept value unpinned that is pinned on a worker which lives."""
+        worker, maker = value.pinned_on, run.segments[value.place.segment]
+        if maker.dispatched and worker >= 0 and worker not in self._state.lost_workers:
             self._unpins[worker].append(Pinned(value.run, value.value))
-        self.forget(run)
+
+    # ---- lineage ---------------------------------------------------------------------------------------------------
+
+    def retain(self, run: LiveRun) -> None:
+        """Count a run in the lineage of what it reads, until nothing of it can have to be made again."""
+        run.retained = True
+        for source, value in run.reads:
+            self._state.runs[source].values[value].lineage += 1
+
+    def use_copy(self, run: LiveRun, value: LiveValue, copy: RecoveryCopy) -> None:
+        """Enter that the copy of a value is all that there is of it: it is the value's object from here on."""
+        self._state.account(-copy.size, saved=True)
+        self._state.account(copy.size, saved=False)
+        value.object, value.size = ObjectState.LIVE, copy.size
+        value.place = OnWorker(-1, value.place.segment)
+        self.commands.append(UseCopy(run=run.run, value=value.value))
+
+    def _reduce(self, run: LiveRun, value: LiveValue) -> None:
+        """Drop a kept value that nobody needs but, perhaps, to make something again: its copy stays."""
+        if value.lost or (value.pinned_on < 0 and isinstance(value.place, OnWorker)):
+            return
+        copy = run.copies.get(value.value)
+        if copy is None:
+            self._free(run, value)
+            value.lost, value.object, value.size = True, ObjectState.ABSENT, 0
+        elif copy.object is ObjectState.LIVE:  # else it is waited for
+            if value.object is ObjectState.LIVE:
+                self._state.account(-value.size, saved=False)
+                self.commands.append(DropValue(run=value.run, value=value.value))
+            self._unpin(run, value)
+            del run.copies[value.value]
+            self.use_copy(run, value, copy)
 
     def forget(self, run: LiveRun) -> None:
-        """Forget a run that is over and has no live values and exports."""
-        over = run.finished or (run.failed and not run.unfinished)
-        if over and not run.values and not run.exports:
-            self._state.runs.pop(run.run, None)
+        """Forget a run that is over and has no live values and exports; and, where that ends their lineage, runs that
+        it has read from."""
+        pending = [run]
+        while pending:
+            current = pending.pop()
+            if current.retained and not may_run_again(current):
+                current.retained = False
+                for number, value_id in current.reads:
+                    source = self._state.runs[number]
+                    value = source.values[value_id]
+                    value.lineage -= 1
+                    if not value.lineage and not value.held and not value.readers:
+                        if source.segments[value.place.segment].state.final:
+                            del source.values[value_id]
+                            self._free(source, value)
+                    pending.append(source)
+            over = current.finished or (current.failed and not current.unfinished)
+            if over and not current.values and not current.exports and not current.retained and not current.unfinished:
+                if self._state.runs.pop(current.run, None) is not None and current.recoverable and not current.failed:
+                    self.commands.append(ForgetRun(run=current.run))

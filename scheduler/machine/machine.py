@@ -15,9 +15,10 @@ in any order.
   (`revision`).
 - *Cancellation.* A run that is cancelled or has passed a deadline fails, and what of it runs is stopped
   (`cancellation`).
-- *Loss.* Values pinned on a worker are lost with it. Attempts are numbered, and results of old ones are only counted.
-  A new attempt at lost segments (recovery) will be decided here, where a worker's death is handled, and its plan made
-  as that of a revision.
+- *Loss.* Values pinned on a worker are lost with it, and what it ran. Attempts are numbered, and results of old ones
+  are only counted.
+- *Recovery.* What was lost and is needed is planned again, with what has not begun (`recovery`); runs that have ended
+  are remembered as long as something of them may have to be made again (`lineage`).
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from raygrad.errors import InvariantViolation
 
 from ..model.plan import InStore, OnWorker, Plan
 from .cancellation import STOP_GRACE, Canceller
-from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue
+from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue, RestartWorker
 from .dispatch import Dispatcher
 from .events import (
     Event,
     PlanReviewed,
     PlanSubmitted,
+    RecoveryPlanned,
     RestPlanned,
     RunAbandoned,
     RunStopped,
@@ -52,6 +54,7 @@ from .events import (
     run_submitted,
 )
 from .liveness import Liveness
+from .recovery import Recoverer
 from .recovery_copies import RecoveryCopies
 from .revision import Reviser, new_outlook
 from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
@@ -66,20 +69,32 @@ _MOVES = {"done": Move.DONE, "failed": Move.FAILED, "skipped": Move.SKIPPED}
 class Machine:
     """See the head of this file. Not safe for use by several threads at once."""
 
-    def __init__(self, *, window: int = DEFAULT_WINDOW, recovery_time: float = inf, grace: float = STOP_GRACE) -> None:
+    def __init__(
+        self,
+        *,
+        window: int = DEFAULT_WINDOW,
+        recovery_time: float = inf,
+        grace: float = STOP_GRACE,
+        retries: int = 0,
+    ) -> None:
         """With a `recovery_time` in seconds, saved values are copied as `recovery_copies` says. `grace`: the seconds
-        that a segment has to end once it is stopped; see `cancellation`.
+        that a segment has to end once it is stopped; see `cancellation`. `retries`: how often what is lost of one run
+        with a worker is planned again; 0 for a run to fail at its first loss.
 
-        Raises ValueError if the window is less than 1.
+        Raises ValueError if the window is less than 1, or `retries` is negative.
         """
         if window < 1:
             raise ValueError(f"the window must be at least 1, not {window}")
+        if retries < 0:
+            raise ValueError(f"there cannot be fewer than 0 retries: {retries}")
         self.window = window
         self.state = State()
         self._liveness = Liveness(self.state)
         self._copies = RecoveryCopies(self.state, self._liveness, recovery_time)
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._reviser = Reviser(self.state, self._liveness)
+        self._retries = retries
+        self._recoverer = Recoverer(self.state, self._liveness, self._reviser, retries, self._fail_for_loss)
         self._canceller = Canceller(self.state, self._liveness, grace)
         self._at = 0.0
         self._came_back: tuple[LiveRun, int] | None = None
@@ -119,17 +134,25 @@ class Machine:
                 case StopAnswered():
                     self._canceller.begun((event.run, event.segment), event.at)
                 case WorkerReplaced():
-                    self._canceller.replaced(event.worker)
+                    self._replaced(event)
                 case PlanReviewed():
                     self._reviser.reviewed(event)
                 case SegmentsWithdrawn():
                     self._withdrawn(event)
                 case RestPlanned():
                     self._reviser.planned(event)
+                case RecoveryPlanned():
+                    self._recoverer.planned(event)
                 case TimePassed():
                     self._reviser.look_at_all(event.at)
                     if event.at >= self.state.stop_at:
                         self._canceller.look(event.at)
+            if self.state.skipped:
+                self._recoverer.look(event.at)
+            if self.state.damaged:
+                self._recoverer.begin(event.at)
+            if self.state.recovery is not None:
+                self._recoverer.proceed(event.at)
             if self.state.stirred:
                 self.dispatcher.dispatch(event.at)
             if self._came_back is not None:
@@ -144,7 +167,13 @@ class Machine:
         """Return what a plan consists of: what it did before, for the same plan, if no segment reads a kept value."""
         if self._latest is not None and self._latest[0] is event.plan and not any(event.sources):
             return self._latest[1]
-        made = run_submitted(event.plan, at=event.at, run=event.run, sources=event.sources)
+        made = run_submitted(
+            event.plan,
+            at=event.at,
+            run=event.run,
+            sources=event.sources,
+            supplied_bytes=event.supplied_bytes,
+        )
         self._latest = None if any([segment.reads for segment in made.segments]) else (event.plan, made)
         return made
 
@@ -155,6 +184,9 @@ class Machine:
         state.last_run = number
         segments = [LiveSegment(number, index, given) for index, given in enumerate(event.segments)]
         run = LiveRun(number, segments, event.open_ended, len(segments))
+        run.recoverable = event.recoverable and self._retries > 0
+        run.supplied_bytes = event.supplied_bytes
+        state.workers = max(state.workers, event.workers)
         if event.workers > 1:
             run.outlook = new_outlook(event)
         for segment in segments:
@@ -173,15 +205,21 @@ class Machine:
         trouble = self._claim(run)
         if trouble is not None:
             self._fail(run, trouble)
-        else:
-            self._settle_if_over(run)
+            return
+        if run.recoverable:
+            self._liveness.retain(run)
+            self._copies.retained(run)
+            if state.lost_workers or any([self.state.runs[source].values[value].lost for source, value in run.reads]):
+                state.damaged = state.damaged or self._recoverer.is_hurt(run)
+        self._settle_if_over(run)
 
     def _claim(self, run: LiveRun) -> FailRun | None:
         """Count the run as a reader of the kept values that it reads; return why it cannot run, if it cannot."""
         trouble: FailRun | None = None
+        reads: set[tuple[int, int]] = set()
         for segment in run.segments:
             worker = segment.given.worker
-            if worker in self.state.lost_workers:
+            if worker in self.state.lost_workers and not (run.recoverable and self._has_workers()):
                 trouble = trouble or _loss(run, segment.index, worker)
             for source, value_id in segment.given.reads:
                 earlier = self.state.runs.get(source)
@@ -190,15 +228,21 @@ class Machine:
                     trouble = trouble or _dependency(run, source)
                 elif earlier is None or value is None:
                     raise InvariantViolation(f"run {run.run} reads value {value_id} of run {source}: not held")
-                elif value.lost:
+                elif value.lost and (value.irreplaceable or not earlier.recoverable):
                     trouble = trouble or _loss(run, segment.index, value.pinned_on)
                 if earlier is not None and value is not None:
                     value.readers += 1
                     if earlier is not run:
+                        reads.add((source, value_id))
                         earlier.dependants.add(run.run)
                         if not earlier.finished:
                             run.waits_for.add(source)
+        run.reads = tuple(sorted(reads))
         return trouble
+
+    def _has_workers(self) -> bool:
+        """Tell whether there are workers, or will be."""
+        return len(self.state.lost_workers) < self.state.workers or bool(self.state.replacing)
 
     # ---- results ---------------------------------------------------------------------------------------------------
 
@@ -215,9 +259,14 @@ class Machine:
             return
         if event.attempt > segment.attempt:
             raise InvariantViolation(f"a result of an attempt that was not commanded: {event}")
+        if event.status == "skipped" and self._recoverer.recovers(run):
+            self._recoverer.skipped(run, segment, event.at)
+            return
         segment.move(_MOVES[event.status], event.at)
         if event.status == "done":
             self._done(run, segment, event)
+        elif run.finished:
+            self._recoverer.failed(run)
         elif event.status == "failed" and not run.failed:
             self._fail(run, FailRun(run=run.run, reason=FailReason.RAISED, segment=segment.index))
         self._end(run, segment)
@@ -232,12 +281,20 @@ class Machine:
             raise InvariantViolation(f"{len(segment.given.exports)} exports, but {event}")
         self._liveness.exported(run, segment, event.export_bytes)
         self._copies.segment_done(run, segment, event.seconds)
-        if event.opened and not (run.open_ended and segment.index == len(run.segments) - 1):
+        if event.opened and not run.open_ended:
             raise InvariantViolation(f"segment {segment.index} of run {run.run} ends with no open-ended node")
         for value in event.opened:
             place = OnWorker(segment.given.worker, segment.index)
-            run.values[value] = LiveValue(run.run, value, place, held=not run.failed)
+            before = run.values.get(value)
+            if before is None and run.opened:  # the client has dropped it since it was first made
+                self._liveness.unpin(segment.given.worker, run.run, value)
+                continue
+            if before is None:
+                run.values[value] = LiveValue(run.run, value, place, held=not run.failed)
+            else:
+                before.place, before.lost = place, False
             segment.kept.append(value)
+        run.opened = run.opened or bool(event.opened)
 
     def _end(self, run: LiveRun, segment: LiveSegment) -> None:
         """Enter that a segment is final."""
@@ -264,7 +321,10 @@ class Machine:
         a run that it reads from; or clean up after a failed one."""
         pending = [run]
         for current in pending:
-            if current.unfinished or current.finished:
+            if current.unfinished:
+                continue
+            if current.finished:  # a part of it has run again
+                self._liveness.forget(current)
                 continue
             if current.failed:
                 self._liveness.unpin_inner(current)
@@ -298,7 +358,10 @@ class Machine:
             if run.failed:
                 segment.move(Move.GIVEN_UP, event.at)
                 self._end(run, segment)
-        self._reviser.withdrawn(event.at)
+        if self.state.recovery is not None:
+            self._recoverer.withdrawn(event.at)
+        else:
+            self._reviser.withdrawn(event.at)
 
     # ---- failures --------------------------------------------------------------------------------------------------
 
@@ -328,20 +391,30 @@ class Machine:
         return [current for current, _ in failing]
 
     def _lost(self, worker: int) -> None:
-        """Enter that a worker died: fail its segments, mark its pinned values as lost."""
+        """Enter that a worker died. What it ran and had pinned is to be made again; runs that cannot be recovered fail,
+        and their values are lost."""
         state = self.state
         if worker in state.lost_workers:
             return
         state.lost_workers.add(worker)
+        state.deaths += 1
         self._liveness.worker_lost(worker)
         self._copies.worker_lost(worker)
-        for run in list(state.runs.values()):
+        if self._retries and worker not in state.replacing:
+            state.replacing.add(worker)
+            state.damaged = True
+            self._liveness.commands.append(RestartWorker(worker=worker))
+        recovered = [run for run in state.runs.values() if self._recoverer.recovers(run)]
+        for run in recovered:
+            self._recoverer.worker_lost(run, worker, self._at)
+        others = [run for run in state.runs.values() if run not in recovered]
+        for run in others:
             for value in list(run.values.values()):
                 if value.pinned_on == worker and value.object is not ObjectState.LIVE:
                     if worker in state.replacing and not self._liveness.maker(value).dispatched:
                         continue  # it can be made on the worker that comes
                     self._lose(run, value)
-        for run in list(state.runs.values()):
+        for run in others:
             mine = [one for one in run.segments if one.given.worker == worker and not one.state.final]
             if worker in state.replacing and not any(
                 one.dispatched and one.given.worker == worker for one in run.segments
@@ -356,9 +429,22 @@ class Machine:
                     segment.attempt += 1  # whatever that attempt still reports comes too late
                     self._end(run, segment)
 
+    def _replaced(self, event: WorkerReplaced) -> None:
+        """Enter that another process has taken the place of a worker, or that none does."""
+        if event.ok:
+            self._canceller.replaced(event.worker)
+        else:
+            self.state.replacing.discard(event.worker)
+        if self._retries:
+            self.state.damaged = True
+
+    def _fail_for_loss(self, run: LiveRun, segment: int, worker: int) -> None:
+        """Fail a run because what it lacks cannot be made again."""
+        self._fail(run, _loss(run, segment, worker))
+
     def _lose(self, run: LiveRun, value: LiveValue) -> None:
         """Enter that a pinned value is lost."""
-        value.lost = True
+        value.lost = value.irreplaceable = True
         if run.finished and value.held:
             self._liveness.commands.append(LoseValue(run=run.run, value=value.value, worker=value.pinned_on))
         if value.object is ObjectState.REQUESTED:
@@ -412,7 +498,10 @@ class Machine:
 
     def _requested(self, event: ValueRequested) -> None:
         value = self._value(event.run, event.value)
-        if value is not None and value.pinned_on >= 0:
+        if value is not None and value.lost and not value.irreplaceable:
+            value.wanted = True
+            self.state.damaged = True
+        elif value is not None and value.pinned_on >= 0:
             value.wanted = True
             maker, revision = self._liveness.maker(value), self.state.revision
             if maker.dispatched and (revision is None or (maker.run, maker.index) not in revision.asked):
@@ -430,7 +519,8 @@ class Machine:
         elif event.ok:
             self._liveness.object_made(value, event.size)
         else:
-            self._fail_readers(value)
+            if live is None or self._liveness.maker(value).state.final:  # else that was lost
+                self._fail_readers(value)
             self._liveness.object_failed(value)
 
     def _fail_readers(self, value: LiveValue) -> None:

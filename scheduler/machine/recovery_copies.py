@@ -1,20 +1,31 @@
-"""Recovery copies: copies of pinned saved values in the object store, which bound the work that a worker's death costs.
+"""Recovery copies: copies of pinned values in the object store, which bound the work that a worker's death costs (H18).
 
 Within a run, saved values that only later segments of the same worker read stay pinned there (`Segment.saved_pins`).
 Once a worker has worked on a run for more than `recovery_time` seconds since its values of that run were last due to be
 copied, those that later segments still read are due. A worker copies one after the other, and only while it has nothing
 else to do. A copy is dropped with its value: when the last reader is final, or the run fails.
+
+Values that the client keeps on a worker, as parameters of a training, are copied likewise, after so many seconds of the
+worker's work on all runs; or sooner, once `MOST_RETAINED` runs, or `MOST_SUPPLIED` bytes of the client's arrays, are
+remembered to make them again (`lineage`). With that these runs are forgotten.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from math import inf
+from typing import Final
 
 from .commands import CopyValue, DropCopy
 from .events import ValueCopied
 from .liveness import Liveness
-from .state import ExposedWork, LiveRun, LiveSegment, ObjectState, RecoveryCopy, State
+from .state import ExposedWork, LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, State
+
+MOST_RETAINED: Final = 256
+"""Runs that are remembered after which values are copied, so that they can be forgotten."""
+
+MOST_SUPPLIED: Final = 256 << 20
+"""Bytes of arrays that these runs were given, likewise."""
 
 
 class RecoveryCopies:
@@ -34,6 +45,12 @@ class RecoveryCopies:
         """Per worker, (run, value) of copies to be made; those that are no longer needed are passed over."""
         self._packing: dict[tuple[int, int], int] = {}
         """(run, value) of each copy that was commanded and not answered, with its worker: at most one per worker."""
+        self._worked: dict[int, float] = {}
+        """Per worker, seconds of its work since its kept values were last due."""
+        self._retained = 0
+        """Runs that are remembered since all kept values were last due."""
+        self._supplied = 0
+        """Bytes of arrays that these were given."""
 
     def segment_done(self, run: LiveRun, segment: LiveSegment, seconds: float) -> None:
         """Enter that a worker has spent `seconds` on a segment, which is done; before `segment_final`."""
@@ -54,10 +71,41 @@ class RecoveryCopies:
                 due.append((run.run, value))
             run.exposed[worker] = ExposedWork()
             self._next(worker)
+        self._worked[worker] = worked = self._worked.get(worker, 0.0) + seconds
+        if worked > self._recovery_time:
+            self._copy_kept(worker)
+
+    def retained(self, run: LiveRun) -> None:
+        """Enter that a run is remembered, to make again what it makes."""
+        self._retained += 1
+        self._supplied += run.supplied_bytes
+        if self._retained > MOST_RETAINED or self._supplied > MOST_SUPPLIED:
+            self._retained = self._supplied = 0
+            for worker in self._state.queues:
+                if worker not in self._state.lost_workers:
+                    self._copy_kept(worker)
+
+    def _copy_kept(self, worker: int) -> None:
+        """Have the kept values copied that somebody needs and that this worker alone has."""
+        self._worked[worker] = 0.0
+        due = self._due.setdefault(worker, deque())
+        for run in self._state.runs.values():
+            for value in run.values.values() if not run.failed and run.recoverable else ():
+                if value.pinned_on == worker and (value.held or value.readers) and self._is_alone(run, value):
+                    run.copies[value.value] = RecoveryCopy()
+                    due.append((run.run, value.value))
+        self._next(worker)
+
+    def _is_alone(self, run: LiveRun, value: LiveValue) -> bool:
+        """Tell whether a pinned value is there, and in no object."""
+        copied = value.object is ObjectState.LIVE or value.value in run.copies
+        maker = self._liveness.maker(value)
+        return not (copied or value.lost or value.uncopyable) and maker.dispatched and maker.state.final
 
     def worker_lost(self, worker: int) -> None:
         """Enter that a worker died: it makes no more copies."""
         self._due.pop(worker, None)
+        self._worked.pop(worker, None)
         for name in [name for name, packing in self._packing.items() if packing == worker]:
             del self._packing[name]
 
@@ -73,18 +121,24 @@ class RecoveryCopies:
             if run is not None:
                 run.copies.pop(event.value, None)
             self._liveness.commands.append(DropCopy(run=event.run, value=event.value))
+        if run is not None:
+            value = run.values.get(event.value)
+            if value is not None:
+                value.uncopyable = value.uncopyable or not (event.ok or value.lost)
+                self._liveness.drop_if_unneeded(value)
+            self._liveness.forget(run)
         if worker is not None:
             self._next(worker)
 
     def _next(self, worker: int) -> None:
         """Command the next copy that is due on a worker, unless it makes one."""
-        due = self._due[worker]
-        if worker in self._packing.values():
+        due = self._due.get(worker)
+        if due is None or worker in self._packing.values():
             return
         while due:
             number, value = due.popleft()
             run = self._state.runs.get(number)
-            if run is not None and value in run.copies:
+            if run is not None and value in run.copies and run.copies[value].object is ObjectState.ABSENT:
                 run.copies[value].object = ObjectState.REQUESTED
                 self._packing[number, value] = worker
                 self._liveness.commands.append(CopyValue(worker=worker, run=number, value=value))

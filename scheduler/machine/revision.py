@@ -11,17 +11,18 @@ The machine calls it after each segment that comes back. Undisturbed runs pay fo
 3. *Plan.* What was withdrawn and what was not commanded is planned again (`PlanRest`), and takes its place as new
    segments of the run, which the client never sees end twice. Segments of later runs wait again as they were.
 
-At most one run is revised at a time, and each at most `MAX_REVISIONS` times. That a worker was lost, or has come, will
-be another reason to begin with the second step.
+At most one run is revised at a time, and each at most `MAX_REVISIONS` times. Where something was lost, `recovery` does
+the second and third step for all runs at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ..model.plan import InStore, OnWorker, Plan
+from ..model.plan import InStore, OnWorker, Plan, ValueLocation
 from ..model.progress import RunProgress
 from .commands import PlanRest, ReviewPlan, WithdrawSegments
 from .events import PlanReviewed, RestPlanned, RunSubmitted, submitted_segments
@@ -86,6 +87,8 @@ class Reviser:
         outlook = run.outlook
         if outlook is None or run.unfinished < 2 or run.failed or self._state.revision is not None:
             return
+        if self._state.recovery is not None or run.damaged or run.finished:
+            return
         pace = outlook.taken / outlook.predicted if outlook.taken > outlook.predicted > 0.0 else 1.0
         most = max(outlook.left) * pace
         if most <= MIN_SECONDS:
@@ -111,7 +114,7 @@ class Reviser:
             outlook.pause *= 2.0
             running = [one for one in started if one >= 0]
             rest = [one.index for one in run.segments if not one.state.final and one.index not in running]
-            progress = self._progress(run, running, rest, at)
+            progress = self.progress(run, running, rest, at)
             gain = least * (1.0 + outlook.revisions / REVISIONS_PER_DOUBLING)
             self._liveness.commands.append(ReviewPlan(run=run.run, progress=progress, gain=gain))
         self._state.review_at = min(self._state.review_at, outlook.review_at)
@@ -154,13 +157,14 @@ class Reviser:
         lost = worker in self._state.lost_workers
         return lost or self._state.in_flight.get(worker, 0) > len(outlook.running[worker])
 
-    def _progress(self, run: LiveRun, running: list[int], rest: list[int], at: float) -> RunProgress:
-        assert run.outlook is not None
-        latest = run.outlook.latest
+    def progress(self, run: LiveRun, running: list[int], rest: list[int], at: float) -> RunProgress:
+        """Return how far a run has come."""
         elapsed: list[tuple[int, float]] = []
         for index in running:
             segment = run.segments[index]
-            began = max(segment.moves[-1][0], latest[segment.given.worker])
+            began = segment.moves[-1][0]
+            if run.outlook is not None:
+                began = max(began, run.outlook.latest[segment.given.worker])
             elapsed.append((index, at - began))
         return RunProgress(
             done=tuple(
@@ -174,6 +178,7 @@ class Reviser:
             rest=tuple(rest),
             fixed=frozenset(self._read_later(run, rest)) if run.dependants else frozenset(),
             lost=frozenset(self._state.lost_workers),
+            kept=frozenset(run.values),
         )
 
     def _read_later(self, run: LiveRun, rest: list[int]) -> set[int]:
@@ -194,7 +199,7 @@ class Reviser:
         """Begin a revision if the planner has found that it is worth it."""
         run = self._state.runs.get(event.run)
         if run is not None and run.outlook is not None and not run.failed and event.worth:
-            if self._state.revision is None and run.unfinished:
+            if self._state.revision is None and self._state.recovery is None and run.unfinished and not run.damaged:
                 self.revise(run, event.at)
 
     def revise(self, run: LiveRun, at: float) -> None:
@@ -216,7 +221,7 @@ class Reviser:
         for number in sorted(self._later_runs(run)):
             other = later[number] = self._state.runs[number]
             for segment in other.segments:
-                if segment.state is SegmentState.RUNNING and not asked.isdisjoint(self._sources(segment)):
+                if segment.state is SegmentState.RUNNING and not asked.isdisjoint(self.sources(segment)):
                     asked.add((number, segment.index))
         keep = [
             (number, segment.index)
@@ -229,7 +234,7 @@ class Reviser:
         for one in keep:
             if one in asked:
                 asked.discard(one)
-                keep.extend([source for source in self._sources(self._segment(one)) if source in asked])
+                keep.extend([source for source in self.sources(self._segment(one)) if source in asked])
         return asked
 
     def _later_runs(self, run: LiveRun) -> set[int]:
@@ -247,7 +252,7 @@ class Reviser:
     def _segment(self, name: tuple[int, int]) -> LiveSegment:
         return self._state.runs[name[0]].segments[name[1]]
 
-    def _sources(self, segment: LiveSegment) -> list[tuple[int, int]]:
+    def sources(self, segment: LiveSegment) -> list[tuple[int, int]]:
         """Return (run, segment) of what makes what a segment reads, as far as it is remembered."""
         given = segment.given
         found = [(segment.run, source) for source, _ in given.imports]
@@ -273,28 +278,29 @@ class Reviser:
         """Have the rest of the run planned again, now that workers have withdrawn what they had not begun."""
         revision = self._state.revision
         assert revision is not None
-        self._export_wanted(revision)
-        self._sort_queues()
+        self.export_wanted(revision.asked)
+        self.sort_queues()
         run = self._state.runs.get(revision.run)
-        if run is None or run.failed or not run.unfinished:
+        if run is None or run.failed or not run.unfinished or self._state.damaged:
             self._over()
             return
         rest = [one.index for one in run.segments if one.state is SegmentState.WAITING]
         running = [one for one in run.segments if one.state is SegmentState.RUNNING]
         running.sort(key=lambda one: -one.given.priority)
-        progress = self._progress(run, [one.index for one in running], rest, at)
+        progress = self.progress(run, [one.index for one in running], rest, at)
+        revision.rest = tuple(rest)
         self._liveness.commands.append(PlanRest(run=run.run, progress=progress))
 
-    def _export_wanted(self, revision: Revision) -> None:
+    def export_wanted(self, asked: Collection[tuple[int, int]]) -> None:
         """Command values to be exported that were requested meanwhile, of segments that were not withdrawn."""
-        for number, index in sorted(revision.asked):
+        for number, index in sorted(asked):
             run = self._state.runs.get(number)
             for value_id in run.segments[index].kept if run is not None and run.segments[index].dispatched else ():
                 value = run.values.get(value_id) if run is not None else None
                 if value is not None and value.wanted and value.pinned_on >= 0:
                     self._liveness.make_object(value)
 
-    def _sort_queues(self) -> None:
+    def sort_queues(self) -> None:
         """Put what waits for each worker in the order of submission."""
         for worker, queue in self._state.queues.items():
             waiting = {(one.run, one.index): one for one in queue if one.state is SegmentState.WAITING}
@@ -311,33 +317,50 @@ class Reviser:
     def planned(self, event: RestPlanned) -> None:
         """Put new segments in the place of those that wait, if there is a new plan."""
         run = self._state.runs.get(event.run)
+        revision = self._state.revision
         if run is not None and run.outlook is not None and not run.failed and event.plan is not None:
-            self._take_over(run, run.outlook, event.plan, event)
-            self._sort_queues()
+            assert revision is not None
+            self.take_over(run, event.plan, event.sources, revision.rest, event.at)
+            run.outlook.revisions += 1
+            run.outlook.pause = MIN_SECONDS
+            run.outlook.review_at = event.at + MIN_SECONDS
+            self.sort_queues()
         self._over()
 
-    def _take_over(self, run: LiveRun, outlook: Outlook, plan: Plan, event: RestPlanned) -> None:
-        first, old = len(run.segments), [one for one in run.segments if one.state is SegmentState.WAITING]
-        given = submitted_segments(plan, run.run, event.sources, first)
+    def take_over(
+        self,
+        run: LiveRun,
+        plan: Plan,
+        sources: Sequence[tuple[int, int] | None],
+        rest: Sequence[int],
+        at: float,
+    ) -> None:
+        """Put the new segments of a plan in the place of those in `rest`, which wait."""
+        first, old, outlook = len(run.segments), [run.segments[index] for index in rest], run.outlook
+        given = submitted_segments(plan, run.run, sources, first)
         new = [LiveSegment(run.run, first + index, one) for index, one in enumerate(given)]
         run.segments.extend(new)
         run.unfinished += len(new)
-        pinned = {value: one for one in run.segments[:first] if one.dispatched for value in one.given.pins}
+        pinned = {
+            value: one
+            for one in run.segments[:first]
+            if one.dispatched and not one.orphaned
+            for value in one.given.pins
+        }
         for segment in new:
             self._enter(run, segment, pinned)
-            outlook.left[segment.given.worker] += segment.given.seconds
+            if outlook is not None:
+                outlook.left[segment.given.worker] += segment.given.seconds
         self._share_pins(run, plan, first)
         self._move_kept(run, plan, first)
         for segment in old:
             segment.kept.clear()
-            segment.move(Move.REPLACED, event.at)
+            segment.move(Move.REPLACED, at)
             run.unfinished -= 1
-            outlook.left[segment.given.worker] -= segment.given.seconds
+            if outlook is not None:
+                outlook.left[segment.given.worker] -= segment.given.seconds
             self._state.stirred.update(self._state.awaited.pop((run.run, segment.index), ()))
             self._liveness.segment_final(run, segment)
-        outlook.revisions += 1
-        outlook.pause = MIN_SECONDS
-        outlook.review_at = event.at + MIN_SECONDS
 
     def _enter(self, run: LiveRun, segment: LiveSegment, pinned: dict[int, LiveSegment]) -> None:
         """Enter a new segment: its exports, and that it reads what it reads. `pinned` has the segment of this run that
@@ -373,15 +396,19 @@ class Reviser:
                 for _, value in reads:
                     run.values[value].readers += 1
 
+    def _is_found(self, run: LiveRun, value: LiveValue, place: ValueLocation) -> bool:
+        """Tell whether a value that was lost is in an object that an earlier segment has made."""
+        return value.lost and isinstance(place, InStore) and (place.segment, place.export) in run.exports
+
     def _move_kept(self, run: LiveRun, plan: Plan, first: int) -> None:
         """Enter where kept values are made now."""
         for value_id, place in plan.kept.items():
             value = run.values.get(value_id)
-            if place.segment < first or value is None:
+            if value is None or (place.segment < first and not self._is_found(run, value, place)):
                 continue
-            if isinstance(value.place, InStore):
+            if isinstance(value.place, InStore) and not value.lost:
                 run.exports[value.place.segment, value.place.export].kept -= 1
-            value.place = place
+            value.place, value.lost = place, False
             run.segments[place.segment].kept.append(value_id)
             if isinstance(place, InStore):
                 run.exports[place.segment, place.export].kept += 1

@@ -2,7 +2,8 @@
 
 Data and counts only; `machine`, `liveness` and `revision` decide. A segment changes state by `LiveSegment.move` alone,
 and a transition that is not in `TRANSITIONS` raises. A segment that has begun ends by itself; one that has not can be
-withdrawn, which makes it wait again. A late result carries an old attempt.
+withdrawn, which makes it wait again, as does one that was lost with its worker, or skipped because something else was.
+A late result carries an old attempt.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Move(Enum):
     FAILED = "reported failed"
     SKIPPED = "reported skipped"
     LOST = "lost with its worker"
+    TAKEN_BACK = "lost, to be planned again"
     GIVEN_UP = "given up"
     WITHDRAWN = "withdrawn before it began"
     REPLACED = "planned again"
@@ -72,6 +74,7 @@ TRANSITIONS: dict[tuple[SegmentState, Move], SegmentState] = {
     (SegmentState.RUNNING, Move.FAILED): SegmentState.FAILED,
     (SegmentState.RUNNING, Move.SKIPPED): SegmentState.SKIPPED,
     (SegmentState.RUNNING, Move.LOST): SegmentState.FAILED,
+    (SegmentState.RUNNING, Move.TAKEN_BACK): SegmentState.WAITING,
 }
 
 
@@ -89,6 +92,10 @@ class LiveSegment:
     """Kept values that it makes."""
     dispatched: bool = False
     """A command to run it was given and not withdrawn, so that its exports and pins may exist."""
+    stale: bool = False
+    """An attempt at it was lost or skipped: objects and pins of that attempt may exist, and are good for nothing."""
+    orphaned: bool = False
+    """Its worker died after it had ended: what it pinned is lost."""
     seconds: float = 0.0
     """What its nodes took, once it is done."""
     moves: list[tuple[float, Move, int, SegmentState]] = field(
@@ -154,14 +161,22 @@ class LiveValue:
     wanted: bool = False
     """The client requested it: it is to be exported as an object as soon as its segment is commanded."""
     lost: bool = False
-    """It was pinned on a worker that died, and is not an object in the store."""
+    """It is nowhere: it was pinned on a worker that died, or was dropped while it counts in a lineage. What needs it
+    has it made again (`recovery`)."""
+    lineage: int = 0
+    """Later runs of which something may have to be made again, and that have read it; see `lineage`."""
+    uncopyable: bool = False
+    """It cannot leave its worker."""
+    irreplaceable: bool = False
+    """It cannot be made again."""
     object: ObjectState = ObjectState.ABSENT
     size: int = 0
     """Bytes accounted for its object."""
 
     @property
     def pinned_on(self) -> int:
-        """The worker on which it is pinned, or -1 if it is in the store."""
+        """The worker on which it is pinned, or -1 if it is in the store, or its worker is gone and its object is
+        there."""
         return self.place.worker if isinstance(self.place, OnWorker) else -1
 
 
@@ -207,11 +222,25 @@ class Revision:
     run: int
     asked: frozenset[tuple[int, int]]
     """(run, segment) of each that is to be withdrawn if it has not begun."""
+    rest: tuple[int, ...] = ()
+    """The segments of the run that are being planned again."""
+
+
+@dataclass(slots=True)
+class Recovery:
+    """A recovery under way: what is lost is planned again once nothing comes back in vain. Nothing is commanded."""
+
+    asked: frozenset[tuple[int, int]]
+    """(run, segment) of each that is to be withdrawn if it has not begun."""
+    withdrawn: bool = False
+    """The workers have answered that."""
+    planning: bool = False
+    """The planner was asked."""
 
 
 @dataclass(slots=True)
 class RecoveryCopy:
-    """A copy in the object store of a saved value that is pinned for later segments of its run."""
+    """A copy in the object store of a value that is pinned on a worker."""
 
     object: ObjectState = ObjectState.ABSENT
     size: int = 0
@@ -251,7 +280,22 @@ class LiveRun:
     failed: bool = False
     finished: bool = False
     outlook: Outlook | None = None
-    """None for a run that is never planned again: it has one worker, or its plan keeps limits of memory."""
+    """None for a run that is never planned again for want of speed: it has one worker, or its plan keeps limits of
+    memory."""
+    recoverable: bool = False
+    """What is lost of it is planned again."""
+    damaged: bool = False
+    """A segment of it was lost or skipped, and waits to be planned again."""
+    recoveries: int = 0
+    """How often it was."""
+    supplied_bytes: int = 0
+    """See `RunSubmitted`."""
+    opened: bool = False
+    """Its open-ended node has run."""
+    reads: tuple[tuple[int, int], ...] = ()
+    """(run, value) of all that it reads of other runs."""
+    retained: bool = False
+    """It counts in the lineage of what it has read: something of it may have to be made again."""
 
 
 @dataclass(slots=True)
@@ -272,6 +316,15 @@ class State:
     awaited: dict[tuple[int, int], list[int]] = field(default_factory=dict[tuple[int, int], list[int]])
     """Per (run, segment) not commanded yet, workers whose next segment waits for that."""
     revision: Revision | None = None
+    recovery: Recovery | None = None
+    workers: int = 0
+    """The number of workers that plans are made for."""
+    deaths: int = 0
+    """Workers that have died so far."""
+    damaged: bool = False
+    """Something that is needed is lost: a recovery is due."""
+    skipped: bool = False
+    """A segment was skipped, and why is not known yet."""
     review_at: float = NEVER
     """When the next review of a run is due, if nothing happens before; see `TimePassed`."""
     stopping: dict[tuple[int, int], Stopping] = field(default_factory=dict[tuple[int, int], Stopping])

@@ -5,6 +5,7 @@ The state machine makes it. Workers and segments are indices, as in plans; times
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -22,6 +23,32 @@ class RunProgress(NamedTuple):
     """Values of the rest that runs submitted later read: each is to be made on the worker of the plan."""
     lost: frozenset[int] = frozenset()
     """Workers that are lost."""
+    kept: frozenset[int] = frozenset()
+    """Kept values that somebody may still read."""
+
+
+class RunRemains(NamedTuple):
+    """What is left of a run after something of it was lost: by it the planner finds what has to run again."""
+
+    run: int
+    progress: RunProgress
+    """All that has not begun is its rest, and so is what was lost on the way."""
+    exports: frozenset[tuple[int, int]]
+    """(segment, export) of the objects that are there, or will be made by what is running."""
+    pins: Mapping[int, tuple[int, int]]
+    """By value that is pinned, or will be: the segment that pins it, and its worker; -1 for a value whose worker is
+    gone and of which there is an object."""
+    alive: frozenset[int]
+    """Kept values that are there, or will be."""
+    wanted: frozenset[int]
+    """Kept values that are lost and needed now."""
+    owned: frozenset[int]
+    """Kept values that are not there and that the client, or a segment, may read: those that are made again are kept
+    again."""
+    gone: frozenset[int]
+    """Segments that have run on workers that have died since: what they pinned is lost."""
+    damaged: bool
+    """Something of its rest was lost, so that the rest must be planned again."""
 
 
 class PlanRevision(NamedTuple):
@@ -33,3 +60,7 @@ class PlanRevision(NamedTuple):
     """The segments that were planned again; none of them has begun."""
     new: int
     """The number of segments that have taken their place, the last of the plan then."""
+    remade: tuple[int, ...] = ()
+    """Nodes that had run, or were running, and run again: what they had made was lost."""
+    lost: tuple[str, ...] = ()
+    """The workers with which it was lost."""

@@ -6,7 +6,7 @@ more. New segments read what earlier ones have exported or pinned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from hashlib import blake2b
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..model.plan import Cluster, Export, InStore, OnWorker, Plan, Segment, ValueLocation
 from ..model.priced_graph import PricedGraph
-from ..model.progress import RunProgress
+from ..model.progress import RunProgress, RunRemains
 from ..segments.lowering import LazyPrograms
 from ..segments.segmenter import Block
 from ..segments.transfers import plan_transfers
@@ -28,15 +28,31 @@ def continue_plan(
     cluster: Cluster,
     priced: PricedGraph,
     blocks: list[Block],
+    owned: frozenset[int],
+    remains: RunRemains | None = None,
 ) -> Planned:
-    """Return the plan with new segments, one per block, behind those that it has."""
+    """Return the plan with new segments, one per block, behind those that it has. Of the values that they make those
+    are kept that are `owned`.
+
+    With `remains`, something of what the others have made was lost, and nodes of theirs may be planned again: what is
+    there is read where it is.
+    """
     plan, graph = planned.plan, planned.graph
     begun = {*[one for one, _, _ in progress.done], *[one for one, _ in progress.running]}
-    there = _values_there(plan, begun)
+    there = _values_there(plan, begun) if remains is None else values_left(plan, remains)
     remaining = copy(priced)
     planned_again = {node for block in blocks for node in block.nodes}
-    remaining.__dict__["maker"] = [one if one in planned_again else -1 for one in priced.maker]
+    remaining.__dict__["maker"] = [
+        maker if maker in planned_again and (remains is None or value not in there) else -1
+        for value, maker in enumerate(priced.maker)
+    ]
     homes = _homes(priced, plan, residency)
+    remaining.graph = graph._replace(keep=tuple([one for one in graph.keep if one[0] in owned]))
+    if remains is not None:
+        homes = [
+            remains.pins[value][1] if value >= len(graph.externals) and value in remains.pins else home
+            for value, home in enumerate(homes)
+        ]
     transfers = plan_transfers(remaining, blocks, homes, saved_stays=cluster.saved_stays)
     first, retired = len(plan.segments), {*progress.rest}
     segments = [
@@ -53,7 +69,11 @@ def continue_plan(
         for node in block.nodes:
             node_worker[node] = block.worker
     kept = {value: place for value, place in plan.kept.items() if place.segment not in retired}
+    there_or_owned = owned if remains is None else owned | remains.alive  # nobody holds the others
+    kept = {value: place for value, place in kept.items() if value in there_or_owned}
     kept.update((value, _later(place, first)) for value, place in transfers.kept.items())
+    if remains is not None:
+        kept.update(_exported_anyway(plan, there, owned))
     made_of = (plan.hash, progress, tuple(segments[first:]))
     revised = replace(
         plan,
@@ -65,9 +85,29 @@ def continue_plan(
     return Planned(revised, LazyPrograms(graph, revised, planned.programs), graph)
 
 
+def _exported_anyway(
+    plan: Plan, left: Mapping[int, _Exported | int], owned: Collection[int]
+) -> Iterator[tuple[int, ValueLocation]]:
+    """Yield kept values that were pinned on a worker, and are left in an object that was made for others."""
+    for value in owned:
+        place = left.get(value)
+        if isinstance(place, _Exported):
+            position = plan.segments[place.segment].exports[place.export].values.index(value)
+            yield value, InStore(place.segment, place.export, position)
+
+
 class _Exported(NamedTuple):
     segment: int
     export: int
+
+
+def values_left(plan: Plan, remains: RunRemains) -> dict[int, _Exported | int]:
+    """Return what is left of values that segments have left for others, as `_values_there` does."""
+    left: dict[int, _Exported | int] = {value: segment for value, (segment, _) in remains.pins.items()}
+    for segment, number in remains.exports:
+        exports = plan.segments[segment].exports
+        left.update(dict.fromkeys(exports[number].values, _Exported(segment, number)))
+    return left
 
 
 def _values_there(plan: Plan, begun: set[int]) -> dict[int, _Exported | int]:

@@ -58,10 +58,10 @@ def is_worth_replanning(
     gain: float,
 ) -> bool:
     """Return whether the rest of a run, planned again, is predicted to end earlier by more than `gain` seconds."""
-    if _open_end_has_begun(planned.plan, progress):
+    if _open_end_has_begun(planned, progress):
         return False
     effort = PLANNING_SECONDS_PER_NODE * len(planned.graph.nodes)
-    rest = _Rest(planned, progress, residency, costs, cluster)
+    rest = Rest(planned, progress, residency, costs, cluster)
     return rest.schedule().gain > gain + effort
 
 
@@ -70,28 +70,25 @@ def plan_rest(
 ) -> Planned | None:
     """Return the plan of a run with the rest planned again, and its programs; None if no other is predicted to end
     earlier. Pure. `residency` is that by which the run was planned."""
-    if not progress.rest or _open_end_has_begun(planned.plan, progress):
+    if not progress.rest or _open_end_has_begun(planned, progress):
         return None
-    rest = _Rest(planned, progress, residency, costs, cluster)
+    rest = Rest(planned, progress, residency, costs, cluster)
     found = rest.schedule()
     if found.gain <= 0.0:
         return None
-    return continue_plan(planned, progress, residency, cluster, rest.priced, rest.blocks(found))
+    return continue_plan(planned, progress, residency, cluster, rest.priced, rest.blocks(found), progress.kept)
 
 
-def _open_end_has_begun(plan: Plan, progress: RunProgress) -> bool:
+def _open_end_has_begun(planned: Planned, progress: RunProgress) -> bool:
     """Return whether an open-ended node has begun: its segment has to stay the last."""
-    return plan.open_ended and _last_segment(plan) not in progress.rest
-
-
-def _last_segment(plan: Plan) -> int:
-    return len(plan.segments) - 1
+    last, segments = len(planned.graph.nodes) - 1, planned.plan.segments
+    return planned.plan.open_ended and all(last not in segments[index].nodes for index in progress.rest)
 
 
 # ---- the schedule --------------------------------------------------------------------------------------------------
 
 
-class _RestTask(NamedTuple):
+class RestTask(NamedTuple):
     """Nodes of one segment that run together."""
 
     worker: int
@@ -107,7 +104,7 @@ class _Found(NamedTuple):
     gain: float
 
 
-class _Rest:
+class Rest:
     """The tasks of the rest of a run, and what they have to wait for, as a placement problem. Its first nodes stand for
     what is not planned again: per worker what it runs, per segment what it has made, per worker the externals there."""
 
@@ -118,7 +115,11 @@ class _Rest:
         residency: Sequence[int],
         costs: Costs,
         cluster: Cluster,
+        tasks: list[RestTask] | None = None,
+        gone: frozenset[int] = frozenset(),
     ) -> None:
+        """Without `tasks` these are cut from the segments that have not begun. What segments that are `gone` have
+        pinned is lost: nothing is tied to their workers."""
         self.plan = planned.plan
         self.progress = progress
         self.residency = residency
@@ -127,29 +128,30 @@ class _Rest:
         self.priced = _with_seconds(PricedGraph(planned.graph, costs), self.plan, progress)
         self.kept = sorted([*[one for one, _, _ in progress.done], *[one for one, _ in progress.running]])
         """Segments that are not planned again."""
+        self.gone = gone
         self.workers = len(cluster.workers)
-        self.tasks = self._cut()
+        self.tasks = self._cut() if tasks is None else tasks
         found = find_constraints(self.priced, residency, cluster)
         self.tied = self.problem = self._problem(found)
         """With vjps tied to the workers of their forwards, and with the ties that have to be."""
         if found.loose is not None:
             self.problem = self._problem(found.loose)
 
-    def _cut(self) -> list[_RestTask]:
+    def _cut(self) -> list[RestTask]:
         """Return the tasks, in the order of the plan."""
         seconds, segments = self.priced.seconds, self.plan.segments
         work = sum([seconds[node] for index in self.progress.rest for node in segments[index].nodes])
         most = max(MIN_TASK_SECONDS, TASK_SHARE * work / self.workers)
-        tasks: list[_RestTask] = []
+        tasks: list[RestTask] = []
         for index in self.progress.rest:
             worker, nodes = segments[index].worker, segments[index].nodes
             begin, took = 0, 0.0
             for place, node in enumerate(nodes):
                 if took + 0.5 * seconds[node] > most and place > begin:
-                    tasks.append(_RestTask(worker, list(nodes[begin:place]), took))
+                    tasks.append(RestTask(worker, list(nodes[begin:place]), took))
                     begin, took = place, 0.0
                 took += seconds[node]
-            tasks.append(_RestTask(worker, list(nodes[begin:]), took))
+            tasks.append(RestTask(worker, list(nodes[begin:]), took))
         return tasks
 
     def _problem(self, found: Constraints) -> PlacementProblem:
@@ -209,7 +211,7 @@ class _Rest:
         """Return the problem with the constraints of the graph on its tasks."""
         group = list(range(len(dag)))
         worker_of: dict[int, int] = {}  # per group of nodes, the worker of those that are not planned again
-        for index in self.kept:
+        for index in [one for one in self.kept if one not in self.gone]:
             worker_of.update(dict.fromkeys([found.group[node] for node in self.plan.segments[index].nodes],
                                            self.plan.segments[index].worker))  # fmt: skip
         stays = {self.priced.maker[value] for value in self.progress.fixed}
@@ -225,7 +227,7 @@ class _Rest:
                 mine = find_root(group, place)
                 group[max(other, mine)] = min(other, mine)
                 worker = worker_of.get(root, found.forced.get(root, -1))
-                if worker < 0 and node in stays:
+                if worker < 0 and node in stays and task.worker in there:
                     worker = task.worker
                 if worker >= 0:
                     able &= {worker}
@@ -268,12 +270,16 @@ class _Rest:
     def blocks(self, found: _Found) -> list[Block]:
         """Return the tasks as blocks in the order in which they are to start. The last node of an open-ended graph ends
         the last of them."""
-        shift, listed = len(self.problem) - len(self.tasks), found.listed
+        return self.in_order(found.listed)
+
+    def in_order(self, listed: ListSchedule) -> list[Block]:
+        """Return the tasks of a schedule as `blocks` does."""
+        shift = len(self.problem) - len(self.tasks)
         start = [end - took for end, took in zip(listed.finish, self.problem.seconds, strict=True)]
         order = sorted(range(len(self.tasks)), key=lambda place: (start[shift + place], place))
         if self.priced.graph.open_ended:
-            order.remove(len(self.tasks) - 1)
-            order.append(len(self.tasks) - 1)
+            last = len(self.priced.graph.nodes) - 1
+            order.sort(key=lambda place: last in self.tasks[place].nodes)
         return [Block(listed.worker[shift + place], self.tasks[place].nodes) for place in order]
 
 

@@ -56,7 +56,8 @@ class LazyPrograms(Sequence[Program]):
             assert self._graph is not None
             self._lowering = _Lowering(self._graph)
         index = len(self._known) + place
-        open_ended = self._plan.open_ended and index == len(self) - 1
+        nodes = self._plan.segments[index].nodes
+        open_ended = self._plan.open_ended and bool(nodes) and nodes[-1] == len(self._lowering.graph.nodes) - 1
         made = self._made[place] = self._lowering.program(self._plan, self._plan.segments[index], open_ended=open_ended)
         self._missing -= 1
         if not self._missing:
@@ -96,7 +97,9 @@ class _Lowering:
         for values in imported:
             held.extend(values)
         held.extend(value for value, _ in segment.unpins)
-        held.extend(value for value in made if last_read[value] >= begin or value in to_the_end)
+        come = {*held}
+        again = come.intersection(made)  # what a node makes once more is read where it survived
+        held.extend(value for value in made if (last_read[value] >= begin or value in to_the_end) and value not in come)
         for number, value in enumerate(held):
             slot[value] = number
         frees: list[list[int]] = [[] for _ in segment.nodes]
@@ -112,7 +115,12 @@ class _Lowering:
             if isinstance(node, USER_CODE):
                 user_code.append((index, self.moved.get(index, index)))
             lowered = placed(node, tuple(map(slot_of, node.inputs)), outputs)
-            steps.append(Step(index, lowered, tuple(slot[first[index] : first[index] + len(outputs)]), tuple(freed)))
+            places = slot[first[index] : first[index] + len(outputs)]
+            if again:
+                places = [
+                    UNDEFINED if value in again else place for value, place in enumerate(places, first[index])
+                ]
+            steps.append(Step(index, lowered, tuple(places), tuple(freed)))
         program = Program(
             slots=len(held),
             specs=self.graph.specs,

@@ -129,6 +129,10 @@ class SimulatedRun:
     """(run, when it had finished) of each that did."""
     revisions: tuple[tuple[int, float], ...] = ()
     """(run, when) of each time that the rest of a run was planned again."""
+    recoveries: tuple[tuple[int, float, tuple[int, ...]], ...] = ()
+    """(run, when, nodes that had run and run again) of each time that what was lost of a run was planned again."""
+    lost_values: tuple[tuple[int, int], ...] = ()
+    """(run, value) of each that the client held and that could not be made again."""
     planned: tuple[Planned, ...] = field(default=(), compare=False, repr=False)
     """Per submission, its plan as it was in the end."""
     commands: int = field(default=0)

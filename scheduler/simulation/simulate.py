@@ -49,6 +49,8 @@ def simulate(
     watch: Callable[[Machine], None] | None = None,
     node_seconds: Sequence[Sequence[float]] | None = None,
     withdraw_seconds: float | None = None,
+    retries: int = 0,
+    restart_seconds: float | None = None,
 ) -> SimulatedRun:
     """Return how the submissions, numbered from 0, would run on the cluster.
 
@@ -59,7 +61,8 @@ def simulate(
 
     `node_seconds` has, per submission, the time that each node takes instead of the predicted one; `jitter` is 0 then.
     With `withdraw_seconds` plans that turn out wrong are revised while they run (`machine.revision`): so long after the
-    command workers withdraw what has not started. Planning takes no time.
+    command workers withdraw what has not started. Planning takes no time. `retries` is the machine's; with
+    `restart_seconds` another process takes the place of a worker that died, after so long.
 
     Raises PlanError if the arguments do not fit together; InvariantViolation if the machine does what it must not, or
     if nothing can go on: both are bugs.
@@ -76,7 +79,7 @@ def simulate(
     ]
     nodes = [None] * len(submissions) if node_seconds is None else node_seconds
     world = VirtualDriver(
-        machine=Machine(window=window, recovery_time=recovery_time),
+        machine=Machine(window=window, recovery_time=recovery_time, retries=retries),
         submissions=submissions,
         cluster=cluster,
         costs=costs,
@@ -86,6 +89,7 @@ def simulate(
             for one, factor, taken in zip(submissions, factors, nodes, strict=True)
         ],
         withdraw_seconds=withdraw_seconds,
+        restart_seconds=restart_seconds,
         links=dict(links or {}),
         dispatch_seconds=dispatch_seconds,
         in_order=in_order,

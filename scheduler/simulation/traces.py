@@ -22,6 +22,8 @@ class Traces:
     failures: list[FailureTrace] = field(default_factory=list[FailureTrace])
     finished: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     revisions: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    recoveries: list[tuple[int, float, tuple[int, ...]]] = field(default_factory=list[tuple[int, float, tuple[int, ...]]])
+    lost_values: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     commands: int = 0
     events: int = 0
 
@@ -54,6 +56,8 @@ class Traces:
             failures=tuple(self.failures),
             finished=tuple(self.finished),
             revisions=tuple(self.revisions),
+            recoveries=tuple(self.recoveries),
+            lost_values=tuple(self.lost_values),
             commands=self.commands,
             events=self.events,
         )

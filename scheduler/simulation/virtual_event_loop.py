@@ -26,18 +26,24 @@ from ..machine.commands import (
     ExportValue,
     FailRun,
     FinishRun,
+    ForgetRun,
     LoseValue,
+    PlanRecovery,
     PlanRest,
     ReplaceWorker,
+    RestartWorker,
     ReviewPlan,
     RunSegment,
     StopSegments,
     Unpin,
+    UseCopy,
     WithdrawSegments,
 )
 from ..machine.events import (
     Event,
     PlanReviewed,
+    RecoveryPlan,
+    RecoveryPlanned,
     RestPlanned,
     SegmentFinished,
     SegmentsWithdrawn,
@@ -46,15 +52,18 @@ from ..machine.events import (
     ValueCopied,
     ValueDropped,
     ValueExported,
+    ValueRequested,
     WorkerDied,
+    WorkerReplaced,
     run_submitted,
 )
 from ..machine.machine import Machine
-from ..machine.state import NEVER
+from ..machine.state import NEVER, ObjectState
 from ..model.costs import Costs
 from ..model.output_sizes import export_bytes, pin_bytes
-from ..model.plan import Cluster, OnWorker
+from ..model.plan import Cluster, InStore, OnWorker
 from ..planning.planner import Planned
+from ..planning.recovery_planner import NodesToRun, RunToRecover, recover
 from ..planning.rest_planner import is_worth_replanning, plan_rest
 from .node_durations import NodeDurations
 from .scenario import (
@@ -119,6 +128,16 @@ class VirtualDriver:
     _unsettled: int = 0
     """Submissions neither finished nor failed, and calls not over."""
     traces: Traces = field(default_factory=Traces)
+    restart_seconds: float | None = None
+    """From the death of a worker until another process has taken its place; None for never."""
+    moved: set[tuple[int, int, int]] = field(default_factory=set[tuple[int, int, int]])
+    """(run, value, segment that pinned it) of values whose worker is gone, or has dropped them: each has an object."""
+    asked: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """(run, value) that the client waits for."""
+    _dropped: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    _gone: set[AwaitedKey] = field(default_factory=set[AwaitedKey])
+    """Objects that were to be made on a worker that died."""
+    _forgotten: set[int] = field(default_factory=set[int])
     _failing: list[FailRun] = field(default_factory=list[FailRun])
     _failed: set[int] = field(default_factory=set[int])
 
@@ -167,9 +186,9 @@ class VirtualDriver:
 
     def _let_go(self) -> None:
         """Drop all values that the client holds; then the machine must have forgotten everything."""
-        for run, one in enumerate(self.plans):
-            for value in sorted(one.plan.kept):
-                self._tell(ValueDropped(at=self.now, run=run, value=value))
+        for run, one in enumerate(self.submissions):
+            for value in sorted(one.planned.plan.kept):
+                self.drop(run, value)
         state = self.machine.state
         pinned = [key for worker in self.workers if worker.alive for key in worker.pinned]
         objects = [key for key in self.things if key[0] >= 0 and (key[1] < 0 or key[2] >= 0)]
@@ -177,6 +196,46 @@ class VirtualDriver:
             raise InvariantViolation(
                 f"when all is over and let go, {len(state.runs)} runs are remembered, {pinned} pinned, {objects} stored"
             )
+
+    def drop(self, run: int, value: int) -> None:
+        """Have the client drop a value, once."""
+        if (run, value) not in self._dropped:
+            self._dropped.add((run, value))
+            self._tell(ValueDropped(at=self.now, run=run, value=value))
+
+    def let_go(self, run: int, value: int) -> None:
+        """Have the client drop a value that nobody is to read any more, unless it waits for it."""
+        if (run, value) in self.asked:
+            self._at(self.now + 0.01, self.let_go, run, value)
+        else:
+            self.drop(run, value)
+
+    def request(self, run: int, value: int) -> None:
+        """Have the client read a value that it holds, and wait for it."""
+        known = self.machine.state.runs.get(run)
+        held = known.values.get(value) if known is not None and not known.failed else None
+        if held is None or not held.held or isinstance(held.place, InStore) or (run, value) in self.asked:
+            return
+        if held.object is not ObjectState.LIVE and not held.irreplaceable:
+            self.asked.add((run, value))
+            self._unsettled += 1
+            self._tell(ValueRequested(at=self.now, run=run, value=value))
+
+    def at(self, time: float, happen: Callable[..., None], *what: object) -> None:
+        """Have something happen at a time."""
+        self._at(time, happen, *what)
+
+    def _is_readable(self, run: int, value: int) -> bool:
+        """Tell whether a value that the client waits for is an object, or part of one."""
+        live = self.machine.state.runs[run].values[value]
+        if isinstance(live.place, InStore):
+            return not live.lost and self.machine.state.runs[run].segments[live.place.segment].state.final
+        return live.object is ObjectState.LIVE
+
+    def _answered(self, run: int, value: int) -> None:
+        if (run, value) in self.asked:
+            self.asked.discard((run, value))
+            self._unsettled -= 1
 
     # ---- the driver ------------------------------------------------------------------------------------------------
 
@@ -189,6 +248,9 @@ class VirtualDriver:
         for command in commands:
             self.traces.commands += 1
             self._carry_out(command)
+        for run, value in [*self.asked]:
+            if self._is_readable(run, value):
+                self._answered(run, value)
         due = self.machine.state.review_at
         if due < NEVER:
             self._at(max(due, self.now), self._time_passed, due)
@@ -205,9 +267,8 @@ class VirtualDriver:
                 self._command_export(command, -1 if isinstance(command, ExportValue) else COPY)
             case DropExport():
                 thing = self._drop((command.run, command.segment, command.export))
-                saved = self.plans[command.run].plan.segments[command.segment].exports[command.export][2]
                 if thing.made:
-                    self.workers[thing.worker].store(self.now, -thing.size, saved=saved)
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=thing.saved)
             case DropValue():
                 thing = self._drop((command.run, -1, command.value))
                 if thing.made:
@@ -226,10 +287,25 @@ class VirtualDriver:
                 if command.run in self._failed:
                     raise InvariantViolation(f"run {command.run} failed twice")
                 self._failed.add(command.run)
+                for value in [value for run, value in self.asked if run == command.run]:
+                    self._answered(command.run, value)
                 self._failing.append(command)
                 self._unsettled -= 1
             case LoseValue():
-                pass
+                self.traces.lost_values.append((command.run, command.value))
+                self._answered(command.run, command.value)
+            case ForgetRun():
+                self._forgotten.add(command.run)
+            case UseCopy():
+                thing = self.things.pop((command.run, COPY, command.value))
+                self.things[command.run, -1, command.value] = thing
+                self.workers[thing.worker].count_no_more_as_saved(self.now, thing.size)
+                place = place_of(self.plans, self.moved, command.run, command.value)
+                self.moved.add((command.run, command.value, place.segment))
+            case RestartWorker():
+                self._restart(command)
+            case PlanRecovery():
+                self._plan_recovery(command)
             case ReviewPlan(run=run, progress=progress, gain=gain):
                 given = (self.plans[run], progress, self._residency(run), self.costs, self.cluster)
                 self._at(
@@ -252,7 +328,7 @@ class VirtualDriver:
         segment = planned.plan.segments[index]
         sizes = export_bytes(planned.programs[index], self.costs) if segment.exports else ()
         for export, size in enumerate(sizes):
-            self.things[run, index, export] = AwaitedObject(worker, size)
+            self.things[run, index, export] = AwaitedObject(worker, size, saved=segment.exports[export].saved)
         self.things[run, index, -1] = AwaitedObject(worker)
         seconds = self.durations[run].seconds(segment, index) / self.speed[worker]
         rank = (run, -command.priority)
@@ -321,12 +397,54 @@ class VirtualDriver:
         sources = self.submissions[run].sources or (None,) * len(residency)
         self._at(self.now, self._tell, RestPlanned(at=self.now, run=run, plan=plan, sources=sources))
 
+    def _plan_recovery(self, command: PlanRecovery) -> None:
+        if self._forgotten.intersection([one.run for one in command.runs]):
+            raise InvariantViolation("a run is to be recovered that was to be forgotten")
+        runs = {
+            one.run: RunToRecover(self.plans[one.run], one, self._sources(one.run)) for one in command.runs
+        }
+        plans: list[RecoveryPlan] = []
+
+        def adopt(run: int, planned: Planned, nodes: NodesToRun) -> None:
+            self.plans[run] = planned
+            self.traces.recoveries.append((run, self.now, nodes.again))
+            plans.append(RecoveryPlan(run, planned.plan, self._sources(run)))
+
+        lost = self.machine.state.lost_workers
+        cluster = self.cluster
+        for worker in lost:
+            cluster = cluster.without(worker)
+        hopeless = recover(runs, self._residency, self.costs, cluster, adopt)
+        answer = RecoveryPlanned(at=self.now, plans=tuple(plans), hopeless=hopeless)
+        self._at(self.now, self._tell, answer)
+
+    def _sources(self, run: int) -> tuple[tuple[int, int] | None, ...]:
+        return self.submissions[run].sources or (None,) * len(self.plans[run].graph.externals)
+
+    def _restart(self, command: RestartWorker) -> None:
+        """Have another process take the place of a worker, or not."""
+        if self.restart_seconds is None:
+            self._at(self.now, self._tell, WorkerReplaced(at=self.now, worker=command.worker, ok=False))
+        else:
+            self._at(self.now + self.restart_seconds, self._restarted, command.worker)
+
+    def _restarted(self, number: int) -> None:
+        worker = self.workers[number]
+        worker.alive, worker.running, worker.idle_since = True, None, self.now
+        worker.queue.clear()
+        worker.ready.clear()
+        self._tell(WorkerReplaced(at=self.now, worker=number))
+        self._next(number)
+
     def _residency(self, run: int) -> tuple[int, ...]:
         """Return, per external of a run, the worker that holds it; -1 if none does."""
         one = self.submissions[run]
         if not one.sources:
             return one.residency or (-1,) * len(one.planned.graph.externals)
-        places = [source and place_of(self.plans[source[0]].plan, source[1]) for source in one.sources]
+        places = [
+            place_of(self.plans, self.moved, *source) if source and source[1] in self.plans[source[0]].plan.kept else None
+            for source in one.sources
+        ]
         return tuple([place.worker if isinstance(place, OnWorker) else -1 for place in places])
 
     # ---- the workers -----------------------------------------------------------------------------------------------
@@ -335,7 +453,7 @@ class VirtualDriver:
         """Handle the arrival of a call at its worker: request its inputs."""
         if task.over:
             return
-        for key in awaited_keys(task, self.submissions, self.plans):
+        for key in awaited_keys(task, self.submissions, self.plans, self.moved):
             self._want(task, key)
         if self.in_order:
             self.workers[task.worker].queue.append(task)
@@ -346,7 +464,7 @@ class VirtualDriver:
     def _want(self, task: VirtualCall, key: AwaitedKey) -> None:
         """Have a call wait for an object, unless that is there."""
         thing = self.things.get(key)
-        if thing is None and task.run in self._failed:  # it was lost while the call was on its way
+        if thing is None and (task.run in self._failed or key in self._gone):  # lost while the call was on its way
             task.poisoned = True
             return
         if thing is None:
@@ -423,7 +541,28 @@ class VirtualDriver:
             self.traces.waits.append(IdleWait(number, begin, self.now, task.run, task.segment))
         task.start = self.now
         worker.running = task
+        if task.segment >= 0 and not task.poisoned:
+            self._check_pins(task)
         self._at(self.now + self.costs.call_seconds + (0.0 if task.poisoned else task.seconds), self._end, task)
+
+    def _check_pins(self, task: VirtualCall) -> None:
+        """Check that what a segment reads of its worker's pinned values is there."""
+        run, segment = task.run, self.plans[task.run].plan.segments[task.segment]
+        sources, externals = self._sources(run), len(self.plans[run].graph.externals)
+        read = [(run, value) for value, _ in segment.unpins]
+        for external in segment.externals:
+            source = sources[external] if external < externals else (run, external)
+            if source is None:
+                continue
+            place = place_of(self.plans, self.moved, *source)
+            if isinstance(place, OnWorker) and place.worker == task.worker:
+                read.append(source)
+        for one in read:
+            if one not in self.workers[task.worker].pinned:
+                raise InvariantViolation(
+                    f"segment {task.segment} of run {run} reads value {one[1]} of run {one[0]}, which is not pinned on "
+                    f"worker {task.worker}"
+                )
 
     def _end(self, task: VirtualCall) -> None:
         """Handle the end of a call."""
@@ -462,8 +601,11 @@ class VirtualDriver:
             worker.store(self.now, size, saved=task.segment == COPY)
         self._made(key, ok=ok)
         answer = ValueExported if task.segment == -1 else ValueCopied
+        if not ok and task.segment == -1:
+            self.things.pop(key, None)
+            self._gone.add(key)
         self._tell(answer(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
-        if not ok:
+        if not ok and task.segment == COPY:
             self.things.pop(key, None)
         return max(size, 0) if ok else 0
 
@@ -513,6 +655,7 @@ class VirtualDriver:
             return
         worker.alive = False
         lost = list(worker.open.values())
+        self._detach(loss.worker)
         if worker.running is not None:
             worker.busy += self.now - worker.running.start
         for task in lost:
@@ -521,18 +664,27 @@ class VirtualDriver:
                 self.traces.add(task, self.now, "lost")
         for run, value in list(worker.pinned):
             worker.unpin(self.now, run, value)
+        for task in [task for task in lost if task.segment < 0]:
+            self._made((task.run, task.segment, task.value), ok=False)
+            self.things.pop((task.run, task.segment, task.value), None)
+            self._gone.add((task.run, task.segment, task.value))
         self._failing = []
         self._tell(WorkerDied(at=self.now, worker=loss.worker))
         segments = tuple((task.run, task.segment) for task in lost if task.segment >= 0)
         self.traces.failures.append(FailureTrace(self.now, loss, segments, tuple(self._failing)))
-        for task in lost:
-            if task.segment < 0:
-                self._made((task.run, task.segment, task.value), ok=False)
-                self.things.pop((task.run, task.segment, task.value), None)
-                continue
+        for task in [task for task in lost if task.segment >= 0]:
             exports = self.plans[task.run].plan.segments[task.segment].exports
             for export in range(-1, len(exports)):
                 self._made((task.run, task.segment, export), ok=False)
+
+    def _detach(self, worker: int) -> None:
+        """Enter that what segments had pinned on a worker is there no more."""
+        for (run, index), task in self.calls.items():
+            if task.worker == worker and task.over:
+                plan = self.plans[run].plan
+                pinned = {*plan.segments[index].pins}
+                pinned.update([value for value, place in plan.kept.items() if place == OnWorker(worker, index)])
+                self.moved.update([(run, value, index) for value in pinned])
 
     def _over(self, task: VirtualCall) -> None:
         task.over = True

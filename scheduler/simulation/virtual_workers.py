@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify
 from typing import TypeAlias
 
-from ..model.plan import InStore, OnWorker, Plan, ValueLocation
+from ..model.plan import InStore, OnWorker, ValueLocation
 from ..planning.planner import Planned
 from .scenario import VirtualSubmission
 
@@ -31,6 +31,8 @@ class AwaitedObject:
     worker: int
     size: int = 0
     made: bool = False
+    saved: bool = False
+    """It holds contexts and residuals."""
     poisoned: bool = False
     """It will never be made."""
     here: set[int] = field(default_factory=set[int])
@@ -91,6 +93,11 @@ class VirtualWorker:
         if saved:
             self.saved.append((now, self.saved[-1][1] + size))
 
+    def count_no_more_as_saved(self, now: float, size: int) -> None:
+        """Enter that a copy of a saved value is an object like others from here on."""
+        if size:
+            self.saved.append((now, self.saved[-1][1] - size))
+
     def forget(self, task: VirtualCall) -> None:
         """Forget a call that was withdrawn."""
         if task in self.queue:
@@ -112,24 +119,31 @@ class VirtualWorker:
         self.store(now, -self.pinned.pop((run, value), 0), saved=saved)
 
 
-def place_of(plan: Plan, value: int) -> ValueLocation:
-    """Return where a value is that is kept, or that a segment has pinned for later ones."""
+def place_of(plans: Sequence[Planned], moved: Container[tuple[int, int, int]], run: int, value: int) -> ValueLocation:
+    """Return where a value is that is kept, or that a segment has pinned for later ones; on worker -1 if it was `moved`
+    from there to the store."""
+    plan = plans[run].plan
     place = plan.kept.get(value)
-    if place is not None:
-        return place
-    index = max(index for index, segment in enumerate(plan.segments) if value in segment.pins)
-    return OnWorker(plan.segments[index].worker, index)
+    if place is None:
+        index = max(index for index, segment in enumerate(plan.segments) if value in segment.pins)
+        place = OnWorker(plan.segments[index].worker, index)
+    if isinstance(place, OnWorker) and (run, value, place.segment) in moved:
+        return OnWorker(-1, place.segment)
+    return place
 
 
 def awaited_keys(
-    task: VirtualCall, submissions: Sequence[VirtualSubmission], plans: Sequence[Planned]
+    task: VirtualCall,
+    submissions: Sequence[VirtualSubmission],
+    plans: Sequence[Planned],
+    moved: Container[tuple[int, int, int]],
 ) -> Iterable[AwaitedKey]:
     """Return what a call reads or waits for, by the current plans."""
     run, one, plan = task.run, submissions[task.run], plans[task.run].plan
     if task.segment == COPY:
         return ()
     if task.segment < 0:
-        return ((run, place_of(plan, task.value).segment, -1),)
+        return ((run, place_of(plans, moved, run, task.value).segment, -1),)
     segment = plan.segments[task.segment]
     keys: list[AwaitedKey] = [(run, source, export) for source, export in segment.imports]
     keys += [(run, source, -1) for source in segment.after]
@@ -143,7 +157,7 @@ def awaited_keys(
             if one.residency and one.residency[external] >= 0:
                 keys.append((-1, run, external))
             continue
-        place = place_of(plans[source[0]].plan, source[1])
+        place = place_of(plans, moved, *source)
         if isinstance(place, InStore):
             keys.append((source[0], place.segment, place.export))
         elif place.worker == task.worker:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from raygrad.errors import InvariantViolation
+from raygrad.scheduler.machine.lineage import may_run_again
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.machine.state import LiveRun, LiveSegment, ObjectState, SegmentState, State
 from raygrad.scheduler.model.plan import InStore
@@ -29,10 +30,11 @@ def _problems(machine: Machine) -> Iterator[str]:
     yield from _flight(machine)
     yield from _bytes(state)
     read = _reads(state)
+    lineage = Counter(one for run in state.runs.values() if run.retained for one in run.reads)
     for run in state.runs.values():
         yield from _run(state, run)
         yield from _outlook(run)
-        yield from _needs(run, read)
+        yield from _needs(run, read, lineage, recovering=state.recovery is not None)
 
 
 def _segments(state: State) -> Iterator[LiveSegment]:
@@ -52,16 +54,19 @@ def _flight(machine: Machine) -> Iterator[str]:
         if count and worker in state.lost_workers:
             yield f"worker {worker} is lost and has segments in flight"
     waiting = [one for one in _segments(state) if one.state is SegmentState.WAITING]
-    if waiting and not sum(running.values()) and state.revision is None:
+    disturbed = state.recovery is not None or state.damaged or state.skipped
+    if waiting and not sum(running.values()) and state.revision is None and not disturbed and not state.replacing:
         yield f"nothing runs, and segment {waiting[0].index} of run {waiting[0].run} waits for ever"
     queued = {id(one) for queue in state.queues.values() for one in queue}
     for one in waiting:
-        if id(one) not in queued:
+        if id(one) not in queued and not one.stale:
             yield f"segment {one.index} of run {one.run} waits in no queue"
     dispatcher = machine.dispatcher
     for worker in state.queues:
         head = dispatcher.head(worker)
         if head is not None and state.revision is not None and head.run == state.revision.run:
+            continue
+        if disturbed or worker in state.lost_workers or worker in state.replacing:
             continue
         if head is not None and state.in_flight.get(worker, 0) < machine.window and dispatcher.missing(head) is None:
             yield f"segment {head.index} of run {head.run} could be commanded and is not"
@@ -92,20 +97,26 @@ def _run(state: State, run: LiveRun) -> Iterator[str]:
         yield f"{name} has failed and is not listed"
     states = {one.state for one in run.segments}
     unsuccessful = states - {SegmentState.DONE, SegmentState.REPLACED}
+    if run.recoverable:  # a part of it may run again
+        unsuccessful -= {SegmentState.WAITING, SegmentState.RUNNING}
+        if run.recoveries:  # which may fail
+            unsuccessful -= {SegmentState.FAILED, SegmentState.SKIPPED}
     if run.finished and unsuccessful:
         yield f"{name} has finished with a segment that is {unsuccessful.pop().value}"
-    if not run.failed and SegmentState.FAILED in states:
+    if not run.failed and not (run.finished and run.recoveries) and SegmentState.FAILED in states:
         yield f"{name} has a failed segment and has not failed"
     if run.failed and SegmentState.WAITING in states:
         yield f"{name} has failed, and a segment of it is still to be started"
     over = not run.unfinished and (run.failed or run.finished)
-    if over and not run.values and not run.exports:
+    if over and not run.values and not run.exports and not run.retained:
         yield f"{name} is over and not forgotten"
-    if (over or run.failed) and run.copies:
+    if run.retained and over and not may_run_again(run):
+        yield f"{name} is remembered, and nothing of it can have to run again"
+    if ((over and not run.recoverable) or run.failed) and run.copies:
         yield f"{name} is over and has copies of what it saved"
     ended = [one for one in run.segments if one.state.final and one.dispatched]
     dropped = {value for one in ended for value in one.given.drops}
-    if dropped & run.copies.keys():
+    if dropped & run.copies.keys() and not run.recoveries:
         yield f"{name} has copies of values that nobody reads any more"
     if not run.unfinished and not run.failed and not run.finished and not run.waits_for:
         yield f"{name} is over and nobody was told"
@@ -115,7 +126,7 @@ def _run(state: State, run: LiveRun) -> Iterator[str]:
     for one in run.segments:
         if one.state is SegmentState.RUNNING:
             for needed in {source for source, _ in one.given.imports} | {*one.given.after}:
-                if not run.segments[needed].dispatched:
+                if not run.segments[needed].dispatched and not run.segments[needed].stale and not state.recovery:
                     yield f"segment {one.index} of {name} runs before segment {needed} was commanded"
 
 
@@ -136,7 +147,9 @@ def _outlook(run: LiveRun) -> Iterator[str]:
             yield f"run {run.run} runs other segments on worker {worker} than {running}"
 
 
-def _needs(run: LiveRun, read: Counter[tuple[int, int]]) -> Iterator[str]:
+def _needs(
+    run: LiveRun, read: Counter[tuple[int, int]], lineage: Counter[tuple[int, int]], *, recovering: bool
+) -> Iterator[str]:
     """What is alive is needed, and counted right."""
     imported = Counter(source for one in run.segments if not one.state.final for source in one.given.imports)
     kept: Counter[tuple[int, int]] = Counter()
@@ -145,11 +158,14 @@ def _needs(run: LiveRun, read: Counter[tuple[int, int]]) -> Iterator[str]:
         readers = read[run.run, value.value] + (value.object is ObjectState.REQUESTED)
         if value.readers != readers:
             yield f"{name} has {readers} readers, and {value.readers} are counted"
-        if not value.held and not readers and run.segments[value.place.segment].state.final:
+        needed = value.held or readers or value.lineage or recovering  # during a recovery it may be needed soon
+        if not needed and run.segments[value.place.segment].state.final:
             yield f"{name} is needed by nobody and not released"
+        if value.lineage != lineage[run.run, value.value]:
+            yield f"{name} counts in {value.lineage} lineages, and {lineage[run.run, value.value]} runs have read it"
         if value.lost and value.object is not ObjectState.ABSENT:
             yield f"{name} is lost and an object"
-        if isinstance(value.place, InStore):
+        if isinstance(value.place, InStore) and not value.lost:
             kept[value.place.segment, value.place.export] += 1
             if (value.place.segment, value.place.export) not in run.exports:
                 yield f"{name} is kept in an object that was dropped"

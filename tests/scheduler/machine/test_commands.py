@@ -12,7 +12,7 @@ def test_every_command_is_frozen_and_says_what_it_is_about(command):
     fields = dataclasses.fields(command)
     assert command.__dataclass_params__.frozen
     assert all(field.kw_only for field in fields)
-    assert {"run", "worker", "segments"} & {field.name for field in fields}
+    assert {"run", "runs", "worker", "segments"} & {field.name for field in fields}
 
 
 def test_commands_are_equal_by_value():

@@ -1,0 +1,31 @@
+"""Lineage: which values may have to be made again, and by that which runs are remembered (H18).
+
+A run that has ended is remembered while something that it made may be lost: a value that is pinned on a worker, and of
+which there is neither an object nor a copy in the object store. To make that again takes what the run has read. So a
+remembered run counts in the `lineage` of these values: one that nobody else needs is dropped as ever, and its run is
+remembered, to make it once more. Recovery copies end the chain (`recovery_copies`).
+"""
+
+from __future__ import annotations
+
+from ..model.plan import InStore
+from .state import LiveRun, LiveValue, ObjectState
+
+
+def may_be_made_again(run: LiveRun, value: LiveValue) -> bool:
+    """Return whether something needs a value that is lost, or would be with its worker."""
+    if value.irreplaceable:
+        return False
+    if value.lost:
+        return bool(value.held or value.readers or value.lineage)
+    if isinstance(value.place, InStore) or value.object is ObjectState.LIVE:
+        return False
+    copy = run.copies.get(value.value)
+    return copy is None or copy.object is not ObjectState.LIVE
+
+
+def may_run_again(run: LiveRun) -> bool:
+    """Return whether a run is not over, or a part of it may have to run again."""
+    if run.unfinished or not (run.finished or run.failed):
+        return True
+    return not run.failed and any([may_be_made_again(run, value) for value in run.values.values()])

@@ -1,0 +1,382 @@
+"""Recovery: what was lost with a worker, and is needed, is made again on the workers that remain (H2, H13, H18).
+
+The machine calls it when a worker dies, and when a segment comes back as skipped because something that it reads was
+lost. Nothing is planned until all that was commanded in vain has come back:
+
+1. *Take back.* Segments that ran on the dead worker wait again, and so does each one that comes back as skipped. Values
+   that were pinned there are lost, but for those with an object or a copy in the object store.
+2. *Withdraw.* Workers withdraw what they have not begun, of all runs. What has begun goes on.
+3. *Wait* for what reads something that is lost and has been commanded: it comes back as skipped.
+4. *Plan.* For all runs at once, the planner finds the nodes that have to run again to make what is needed, from what is
+   there, in runs that have ended too (`lineage`), and plans them with all that has not begun (`PlanRecovery`). The new
+   segments take their place as in a revision.
+
+What nobody needs now is not made again: a value that the client holds is made when it is read. While no worker is left
+and another process is to come, the recovery waits for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..model.plan import OnWorker
+from ..model.progress import RunRemains
+from .commands import DropCopy, LoseValue, PlanRecovery, WithdrawSegments
+from .events import RecoveryPlan, RecoveryPlanned
+from .liveness import Liveness
+from .revision import Reviser
+from .state import LiveRun, LiveSegment, LiveValue, Move, ObjectState, Recovery, SegmentState, State
+
+Fail = Callable[[LiveRun, int, int], object]
+"""Fails a run, for want of what was to be made by a segment of it on a lost worker; or -1."""
+
+
+class Recoverer:
+    """Recovers what the runs of one machine's state have lost.
+
+    Args:
+        state: of the machine.
+        liveness: collects the commands.
+        reviser: puts new segments in the place of others.
+        retries: how often what is lost of one run may be planned again; 0 for never.
+        fail: fails a run for a loss.
+    """
+
+    def __init__(self, state: State, liveness: Liveness, reviser: Reviser, retries: int, fail: Fail) -> None:
+        self._state = state
+        self._liveness = liveness
+        self._reviser = reviser
+        self._retries = retries
+        self._fail = fail
+
+    def recovers(self, run: LiveRun) -> bool:
+        """Tell whether what is lost of a run is made again."""
+        return run.recoverable and not run.failed and run.recoveries < self._retries
+
+    # ---- take back -------------------------------------------------------------------------------------------------
+
+    def worker_lost(self, run: LiveRun, worker: int, at: float) -> None:
+        """Enter what a run has lost with a worker."""
+        for segment in run.segments:
+            if segment.given.worker != worker or not segment.dispatched:
+                continue
+            if segment.state is SegmentState.RUNNING:
+                self.take_back(run, segment, at)
+            elif segment.state is SegmentState.DONE and not segment.orphaned:
+                segment.orphaned = True
+                self._keep_copies(run, segment)
+        for value in run.values.values():
+            if value.pinned_on == worker and not value.lost and self._liveness.maker(value).dispatched:
+                self._lose(run, value)
+            elif value.pinned_on == worker and value.object is ObjectState.REQUESTED:
+                value.object = ObjectState.ABSENT  # its maker was taken back
+                value.readers -= 1
+        if self.lacks(run):
+            self._state.damaged = True
+
+    def take_back(self, run: LiveRun, segment: LiveSegment, at: float) -> None:
+        """Enter that a segment was lost, or skipped: it waits to be planned again, in no queue."""
+        worker = segment.given.worker
+        segment.move(Move.TAKEN_BACK, at)
+        segment.attempt += 1  # whatever that attempt still reports comes too late
+        segment.dispatched = False
+        segment.stale = True
+        run.damaged = True
+        self._state.in_flight[worker] -= 1
+        self._state.stirred.add(worker)
+        if run.outlook is not None:
+            run.outlook.running[worker].discard(segment.index)
+
+    def skipped(self, run: LiveRun, segment: LiveSegment, at: float) -> None:
+        """Enter that a segment was skipped: something that it reads was lost, or has failed, which is reported next."""
+        self.take_back(run, segment, at)
+        self._state.skipped = True
+
+    def look(self, at: float) -> None:
+        """Have what was skipped planned again if no failure explains it: a worker has died before, or nothing is
+        running any more."""
+        if self._state.deaths or not any(self._state.in_flight.values()):
+            self._state.skipped = False
+            self._state.damaged = True
+
+    def _keep_copies(self, run: LiveRun, segment: LiveSegment) -> None:
+        """Take the copies of saved values that a segment had pinned for later ones as what is there of them."""
+        for value_id in segment.given.saved_pins:
+            copy = run.copies.pop(value_id, None)
+            if copy is None or value_id in run.values:
+                if copy is not None:
+                    run.copies[value_id] = copy
+            elif copy.object is ObjectState.LIVE:
+                place = OnWorker(segment.given.worker, segment.index)
+                value = run.values[value_id] = LiveValue(run.run, value_id, place, held=False)
+                segment.kept.append(value_id)
+                self._liveness.use_copy(run, value, copy)
+        for exposed in run.exposed.values():
+            for value_id in segment.given.saved_pins:
+                exposed.values.pop(value_id, None)
+
+    def _lose(self, run: LiveRun, value: LiveValue) -> None:
+        """Enter that the worker is lost on which a value was pinned."""
+        copy = run.copies.pop(value.value, None)
+        if value.object is ObjectState.REQUESTED:
+            value.object = ObjectState.ABSENT
+            value.readers -= 1
+        if value.object is ObjectState.LIVE:
+            value.place = OnWorker(-1, value.place.segment)
+            if copy is not None and copy.object is ObjectState.LIVE:
+                self._state.account(-copy.size, saved=True)
+                self._liveness.commands.append(DropCopy(run=run.run, value=value.value))
+        elif copy is not None and copy.object is ObjectState.LIVE:
+            self._liveness.use_copy(run, value, copy)
+        else:
+            value.lost = True
+
+    # ---- what is needed --------------------------------------------------------------------------------------------
+
+    def lacks(self, run: LiveRun) -> bool:
+        """Tell whether something that is needed of a run is lost, or is to be made on a worker that is."""
+        if run.failed:
+            return False
+        if run.damaged or any([self._is_needed(value) for value in run.values.values()]):
+            return True
+        lost = self._state.lost_workers
+        return bool(lost and run.unfinished) and any(
+            [one.given.worker in lost and one.state is SegmentState.WAITING for one in run.segments]
+        )
+
+    def is_hurt(self, run: LiveRun) -> bool:
+        """Tell whether a run that was just submitted lacks something."""
+        reads = [self._state.runs[source].values[value] for source, value in run.reads]
+        return self.lacks(run) or any([self._is_needed(value) for value in reads])
+
+    def _is_needed(self, value: LiveValue) -> bool:
+        return value.lost and not value.irreplaceable and bool(value.readers or (value.wanted and value.held))
+
+    # ---- withdraw --------------------------------------------------------------------------------------------------
+
+    def begin(self, at: float) -> None:
+        """Begin a recovery if one is due."""
+        state = self._state
+        if state.recovery is not None or state.revision is not None:
+            return
+        state.damaged = False
+        if not any([self.lacks(run) for run in state.runs.values()]):
+            self._drop_unneeded()
+            state.stirred.update(state.queues)
+            return
+        asked = self._to_withdraw()
+        state.recovery = Recovery(frozenset(asked))
+        if asked:
+            segments = tuple(sorted(asked))
+            workers = tuple([state.runs[run].segments[index].given.worker for run, index in segments])
+            self._liveness.commands.append(WithdrawSegments(segments=segments, workers=workers))
+        else:
+            self.withdrawn(at)
+
+    def _to_withdraw(self) -> set[tuple[int, int]]:
+        """Return the running segments of all runs, but for what makes values that are being exported: whoever waits for
+        these has to get them, or to hear that they are lost."""
+        runs = [run for run in self._state.runs.values() if not run.failed]
+        asked = {(run.run, one.index) for run in runs for one in run.segments if one.state is SegmentState.RUNNING}
+        keep = [
+            (run.run, value.place.segment)
+            for run in runs
+            for value in run.values.values()
+            if value.object is ObjectState.REQUESTED
+        ]
+        for one in keep:
+            if one in asked:
+                asked.discard(one)
+                segment = self._state.runs[one[0]].segments[one[1]]
+                keep.extend([source for source in self._reviser.sources(segment) if source in asked])
+        return asked
+
+    def withdrawn(self, at: float) -> None:
+        """Enter that workers have withdrawn what they had not begun."""
+        recovery = self._state.recovery
+        assert recovery is not None
+        recovery.withdrawn = True
+        self._reviser.export_wanted(recovery.asked)
+        self._reviser.sort_queues()
+        self.proceed(at)
+
+    # ---- wait ------------------------------------------------------------------------------------------------------
+
+    def proceed(self, at: float) -> None:
+        """Have everything planned, if nothing is waited for any more."""
+        state, recovery = self._state, self._state.recovery
+        if recovery is None or not recovery.withdrawn or recovery.planning or self._waits():
+            return
+        if len(state.lost_workers) >= state.workers:
+            if not state.replacing:
+                self._give_up()
+            return
+        for run in [one for one in state.runs.values() if self.lacks(one) and not self.recovers(one)]:
+            self._give_up_run(run)
+        recovery.planning = True
+        runs = sorted([run.run for run in state.runs.values() if not run.failed])
+        self._liveness.commands.append(PlanRecovery(runs=tuple([self._remains(state.runs[one], at) for one in runs])))
+
+    def _waits(self) -> bool:
+        """Tell whether something that was commanded will come back in vain."""
+        vain: set[tuple[int, int]] = set()
+        for run in sorted([one for one in self._state.runs.values() if not one.failed], key=lambda one: one.run):
+            for segment in run.segments if run.unfinished else ():
+                if segment.state is SegmentState.RUNNING and self._is_vain(segment, vain):
+                    vain.add((run.run, segment.index))
+        return bool(vain) or any(
+            [
+                value.object is ObjectState.REQUESTED and not self._liveness.maker(value).dispatched
+                for run in self._state.runs.values()
+                if not run.failed
+                for value in run.values.values()
+            ]
+        )
+
+    def _is_vain(self, segment: LiveSegment, vain: set[tuple[int, int]]) -> bool:
+        """Tell whether a running segment reads what will not be there."""
+        for name in self._reviser.sources(segment):
+            source = self._state.runs[name[0]].segments[name[1]]
+            if name in vain or not source.dispatched:
+                return True
+        return any(
+            [
+                value_id in self._state.runs[source].values and self._state.runs[source].values[value_id].lost
+                for source, value_id in segment.given.reads
+                if source in self._state.runs
+            ]
+        )
+
+    # ---- plan ------------------------------------------------------------------------------------------------------
+
+    def _remains(self, run: LiveRun, at: float) -> RunRemains:
+        """Return what is left of a run."""
+        there = [one for one in run.segments if one.state in (SegmentState.DONE, SegmentState.RUNNING)]
+        rest = [one.index for one in run.segments if one.state is SegmentState.WAITING]
+        running = [one for one in there if one.state is SegmentState.RUNNING]
+        running.sort(key=lambda one: -one.given.priority)
+        dropped = {value for one in there for value in one.given.drops}
+        pins: dict[int, tuple[int, int]] = {}
+        for one in there:
+            for value_id in one.given.pins if not one.orphaned else ():
+                value = run.values.get(value_id)
+                if value is not None and not value.lost and value.place.segment == one.index:
+                    pins[value_id] = one.index, one.given.worker
+                elif value_id not in one.kept and value_id not in dropped:
+                    pins[value_id] = one.index, one.given.worker
+        for value_id, value in run.values.items():
+            if value.pinned_on < 0 and isinstance(value.place, OnWorker) and not value.lost:
+                pins[value_id] = value.place.segment, -1
+        return RunRemains(
+            run=run.run,
+            progress=self._reviser.progress(run, [one.index for one in running], rest, at),
+            exports=frozenset([key for key in run.exports if run.segments[key[0]].dispatched]),
+            pins=pins,
+            alive=frozenset([one.value for one in run.values.values() if self._is_there(run, one)]),
+            wanted=frozenset([one.value for one in run.values.values() if self._is_needed(one)]),
+            owned=frozenset(
+                [
+                    one.value
+                    for one in run.values.values()
+                    if not self._is_there(run, one) and (one.held or one.readers)
+                ]
+            ),
+            gone=frozenset([one.index for one in run.segments if one.orphaned]),
+            damaged=self.lacks(run),
+        )
+
+    def _is_there(self, run: LiveRun, value: LiveValue) -> bool:
+        """Tell whether a kept value exists, or will be made by what is running."""
+        return not value.lost and run.segments[value.place.segment].dispatched
+
+    def planned(self, event: RecoveryPlanned) -> None:
+        """Put new segments in the place of what waits, and give up what cannot be made again."""
+        state = self._state
+        for plan in event.plans:
+            run = state.runs[plan.run]
+            if not run.failed:
+                self._take_over(run, plan, event.at)
+        for number in event.hopeless if not state.replacing else ():  # else what comes may do
+            if number in state.runs:
+                self._give_up_run(state.runs[number])
+        state.recovery = None
+        self._reviser.sort_queues()
+        self._drop_unneeded()
+        if any([self.lacks(run) and number not in event.hopeless for number, run in state.runs.items()]):
+            state.damaged = True
+
+    def _drop_unneeded(self) -> None:
+        """Drop what nobody needs of what was entered for a recovery."""
+        for run in list(self._state.runs.values()):
+            for value in list(run.values.values()):
+                self._liveness.drop_if_unneeded(value)
+            self._liveness.forget(run)
+
+    def _take_over(self, run: LiveRun, plan: RecoveryPlan, at: float) -> None:
+        remains = [one for one in run.segments if one.state in (SegmentState.DONE, SegmentState.RUNNING)]
+        dropped = {value for one in remains for value in one.given.drops}
+        for one in remains:  # what earlier segments have pinned for later ones is counted from here on
+            for value_id in one.given.pins if not one.orphaned else ():
+                if value_id not in run.values and value_id not in one.kept and value_id not in dropped:
+                    place = OnWorker(one.given.worker, one.index)
+                    run.values[value_id] = LiveValue(run.run, value_id, place, held=False)
+                    one.kept.append(value_id)
+        rest = [one.index for one in run.segments if one.state is SegmentState.WAITING]
+        if run.finished:
+            run.exposed.clear()
+        run.damaged = False
+        run.recoveries += 1
+        self._reviser.take_over(run, plan.plan, plan.sources, rest, at)
+        for key in list(run.exports):
+            self._liveness.drop_export(run, key)
+
+    def _give_up(self) -> None:
+        """Give up all that needs what is lost: no worker is left, and none is to come."""
+        self._state.recovery = None
+        for run in list(self._state.runs.values()):
+            if self.lacks(run):
+                self._give_up_run(run)
+
+    def _give_up_run(self, run: LiveRun) -> None:
+        """Fail a run, or the readers of what was lost of it if it has finished, since that cannot be made again."""
+        if run.failed:
+            return
+        lost = self._state.lost_workers
+        if not run.finished:
+            waiting = [one for one in run.segments if one.state is SegmentState.WAITING]
+            bad = next((one for one in waiting if one.stale or one.given.worker in lost), None)
+            bad = bad or next(iter(waiting), None)
+            self._fail(run, -1 if bad is None else bad.index, -1 if bad is None else bad.given.worker)
+            return
+        for value in list(run.values.values()):
+            if value.lost and not value.irreplaceable:
+                self.lose(run, value)
+
+    def failed(self, run: LiveRun) -> None:
+        """Enter that a segment failed that was to make something again of a run that has finished."""
+        run.recoveries = self._retries
+        for segment in run.segments:
+            if segment.state is SegmentState.WAITING:
+                segment.move(Move.GIVEN_UP, segment.moves[-1][0] if segment.moves else 0.0)
+                run.unfinished -= 1
+                if run.outlook is not None:
+                    run.outlook.left[segment.given.worker] -= segment.given.seconds
+                self._liveness.segment_final(run, segment)
+        for value in list(run.values.values()):
+            if value.lost or self._liveness.maker(value).state is not SegmentState.DONE:
+                self.lose(run, value)
+
+    def lose(self, run: LiveRun, value: LiveValue) -> None:
+        """Give up a value of a finished run that is lost, and all that needs it."""
+        value.lost = value.irreplaceable = True
+        maker = self._liveness.maker(value)
+        if value.held:
+            self._liveness.commands.append(LoseValue(run=run.run, value=value.value, worker=maker.given.worker))
+        for number in sorted(run.dependants):
+            reader = self._state.runs.get(number)
+            if reader is None or reader.failed:
+                continue
+            for segment in reader.segments:
+                if not segment.state.final and (run.run, value.value) in segment.given.reads:
+                    self._fail(reader, segment.index, maker.given.worker)
+                    break

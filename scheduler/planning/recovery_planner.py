@@ -1,0 +1,232 @@
+"""Planning of a recovery: which nodes have to run again to make what is needed and was lost, where, and in what order.
+
+A node runs again if something that it makes is needed and not left: by a node that runs anyway, by a later run, or by
+the client. The search goes from what is needed back to what is left, through runs that have ended too, latest first;
+it runs nothing whose results are left. Then each run is planned again, earliest first, so that what it reads of others
+is where these plans make it: its nodes are scheduled one by one around what runs, as by the rest planner, and neighbours
+on one worker become segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from ..model.costs import Costs
+from ..model.plan import Cluster
+from ..model.plan_errors import PlanError
+from ..model.priced_graph import PricedGraph
+from ..model.progress import RunRemains
+from ..segments.segmenter import Block
+from .plan_continuation import continue_plan, values_left
+from .planner import Planned
+from .rest_planner import MIN_TASK_SECONDS, Rest, RestTask
+
+SEGMENT_SHARE: Final = 0.05
+"""The part of a worker's work that a new segment may have: others wait for what it makes until it ends."""
+
+Source = tuple[int, int] | None
+"""(run, value) that an external input is, or None for one that the client supplies."""
+
+
+class RunToRecover(NamedTuple):
+    """A run of which something was lost, or may have to be made again for another one."""
+
+    planned: Planned
+    remains: RunRemains
+    sources: Sequence[Source]
+    """Per external input."""
+
+
+class NodesToRun(NamedTuple):
+    """What has to run of one run."""
+
+    nodes: list[int]
+    """Ascending."""
+    again: tuple[int, ...]
+    """Those of them that had run, or were running."""
+    owned: frozenset[int]
+    """Kept values that are kept again if they are made."""
+
+
+class FoundNodes(NamedTuple):
+    """What has to run of all runs."""
+
+    runs: dict[int, NodesToRun]
+    """By run, ascending; those without nodes only if their plan is to change."""
+    hopeless: frozenset[int]
+    """Runs that need something that cannot be made again."""
+    readers: Mapping[int, Collection[int]]
+    """By run of which something is made again for others, these."""
+
+
+def recover(
+    runs: Mapping[int, RunToRecover],
+    residency: Callable[[int], Sequence[int]],
+    costs: Costs,
+    cluster: Cluster,
+    adopt: Callable[[int, Planned, NodesToRun], None],
+) -> tuple[int, ...]:
+    """Plan all that has to run, and pass each run's new plan to `adopt`, earliest first. Return the runs that need
+    something that cannot be made again.
+
+    Args:
+        runs: by number, ascending.
+        residency: returns, per external input of a run, the worker that holds it or is to make it, by the plans that
+            were adopted; -1 if none does.
+        costs: of nodes and transfers.
+        cluster: the workers, those that died included.
+        adopt: takes the run, its plan, and what runs again.
+    """
+    found = find_nodes_to_run(runs)
+    hopeless = {*found.hopeless}
+    for number, nodes in found.runs.items():
+        if number in hopeless:
+            continue
+        try:
+            planned = plan_recovery(runs[number], nodes, residency(number), costs, cluster)
+        except PlanError:
+            hopeless |= _readers_of(number, found.readers)
+            continue
+        adopt(number, planned, nodes)
+    return tuple(sorted(hopeless))
+
+
+def _readers_of(run: int, readers: Mapping[int, Collection[int]]) -> set[int]:
+    """Return a run and all for which something of it was to be made again, directly or not."""
+    reached = [run]
+    for one in reached:
+        reached.extend([reader for reader in readers.get(one, ()) if reader not in reached])
+    return {*reached}
+
+
+def find_nodes_to_run(runs: Mapping[int, RunToRecover]) -> FoundNodes:
+    """Return what has to run of each run so that everything is there that is needed."""
+    wanted: dict[int, set[int]] = {number: {*run.remains.wanted} for number, run in runs.items()}
+    readers: dict[int, set[int]] = {}
+    found: dict[int, NodesToRun] = {}
+    hopeless: set[int] = set()
+    for number in sorted(runs, reverse=True):
+        run = runs[number]
+        if not run.remains.damaged and not wanted[number]:
+            continue
+        if run.planned.plan.limits:  # an order that keeps limits of memory cannot be continued
+            hopeless.add(number)
+            continue
+        nodes, externals, again = _nodes_of(run, wanted[number])
+        found[number] = NodesToRun(nodes, again, run.remains.owned | wanted[number])
+        for external in externals:
+            source = run.sources[external]
+            if source is None:
+                continue
+            other, value = source
+            if other not in runs:
+                hopeless.add(number)
+            elif value not in runs[other].remains.alive:
+                wanted[other].add(value)
+                readers.setdefault(other, set()).add(number)
+    for number in sorted(hopeless):
+        hopeless |= _readers_of(number, readers)
+    return FoundNodes({number: found[number] for number in sorted(found)}, frozenset(hopeless), readers)
+
+
+def _nodes_of(run: RunToRecover, wanted: Collection[int]) -> tuple[list[int], set[int], tuple[int, ...]]:
+    """Return the nodes of a run that have to run, the external inputs that they read, and which have run before."""
+    graph, plan, remains = run.planned.graph, run.planned.plan, run.remains
+    first = len(graph.externals)
+    maker = [-1] * first
+    for index, node in enumerate(graph.nodes):
+        maker.extend([index] * len(node.outputs))
+    left = values_left(plan, remains)
+    rest = {node for index in remains.progress.rest for node in plan.segments[index].nodes}
+    nodes, externals = set(rest), set[int]()
+    pending = [*rest]
+    for value in [one for one in wanted if one not in left]:
+        index = maker[value] if value < len(maker) else len(graph.nodes) - 1  # of an open-ended node
+        if index not in nodes:
+            nodes.add(index)
+            pending.append(index)
+    while pending:
+        for value in graph.nodes[pending.pop()].inputs:
+            if value < 0 or value in left:
+                continue
+            if value < first:
+                externals.add(value)
+            elif maker[value] not in nodes:
+                nodes.add(maker[value])
+                pending.append(maker[value])
+    again = tuple(sorted(nodes - rest))
+    return sorted(nodes), externals, again
+
+
+def plan_recovery(
+    run: RunToRecover, found: NodesToRun, residency: Sequence[int], costs: Costs, cluster: Cluster
+) -> Planned:
+    """Return the plan of a run with what has to run of it in new segments, and its programs. Pure.
+
+    Raises PlanError if no worker that is left can run one of the nodes.
+    """
+    planned, progress = run.planned, run.remains.progress
+    seconds = PricedGraph(planned.graph, costs).seconds
+    worker = planned.plan.node_worker
+    tasks = [RestTask(worker[node], [node], seconds[node]) for node in found.nodes]
+    rest = Rest(planned, progress, residency, costs, cluster, tasks, run.remains.gone)
+    listed = rest.schedule().listed if tasks else None
+    blocks = [] if listed is None else _blocks(rest, rest.in_order(listed))
+    for block in blocks:
+        if block.worker in progress.lost:
+            raise PlanError(f"no worker that is left can run node {block.nodes[0]}: it is tied to a worker that died")
+    return continue_plan(planned, progress, residency, cluster, rest.priced, blocks, found.owned, run.remains)
+
+
+def _blocks(rest: Rest, scheduled: Sequence[Block]) -> list[Block]:
+    """Return nodes, given in the order in which they are to start, in blocks: a node joins the latest block of its
+    worker unless it reads from a later one, so that the order of the blocks is one in which all can run."""
+    priced = rest.priced
+    work = sum([priced.seconds[node] for block in scheduled for node in block.nodes])
+    most = max(MIN_TASK_SECONDS, SEGMENT_SHARE * work / rest.workers)
+    last = len(priced.graph.nodes) - 1 if priced.graph.open_ended else -1
+    blocks: list[Block] = []
+    latest: dict[int, int] = {}
+    took: list[float] = []
+    block_of: dict[int, int] = {}
+    worker_of = {node: one.worker for one in scheduled for node in one.nodes}
+    for node in _topological(priced, [node for one in scheduled for node in one.nodes]):
+        worker = worker_of[node]
+        sources = [priced.maker[value] for value in priced.graph.nodes[node].inputs if value >= 0]
+        needed = max([block_of.get(source, -1) for source in sources], default=-1)
+        mine = latest.get(worker, -1)
+        if mine < 0 or needed > mine or took[mine] + priced.seconds[node] > most or node == last:
+            mine = latest[worker] = len(blocks)
+            blocks.append(Block(worker, []))
+            took.append(0.0)
+        blocks[mine].nodes.append(node)
+        took[mine] += priced.seconds[node]
+        block_of[node] = mine
+    return blocks
+
+
+def _topological(priced: PricedGraph, order: Sequence[int]) -> list[int]:
+    """Return nodes in their order, but for those that would come before one that they read from: times of a schedule
+    are not exact."""
+    rank = {node: place for place, node in enumerate(order)}
+    readers: dict[int, list[int]] = {}
+    missing: dict[int, int] = {}
+    for node in order:
+        inputs = priced.graph.nodes[node].inputs
+        sources = {source for value in inputs if value >= 0 and (source := priced.maker[value]) in rank}
+        missing[node] = len(sources)
+        for source in sources:
+            readers.setdefault(source, []).append(node)
+    ready = [rank[node] for node in order if not missing[node]]
+    heapify(ready)
+    made: list[int] = []
+    while ready:
+        node = order[heappop(ready)]
+        made.append(node)
+        for reader in readers.get(node, ()):
+            missing[reader] -= 1
+            if not missing[reader]:
+                heappush(ready, rank[reader])
+    return made

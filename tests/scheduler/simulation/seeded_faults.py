@@ -1,0 +1,208 @@
+"""Simulations with faults, drawn from a seed: submissions, workers that die and come back, code that raises, clients that
+read and drop values. What is demanded of them is in `Trial.check`.
+
+They are plain data of a seed, of some milliseconds each, so that any number can be tried; `python -m
+tests.scheduler.simulation.seeded_faults 0 20000` tries that many.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph
+from raygrad.scheduler.machine.machine import Machine
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker
+from raygrad.scheduler.planning.planner import make_plan
+from raygrad.scheduler.simulation.node_durations import NodeDurations
+from raygrad.scheduler.simulation.scenario import Failure, SegmentRaise, SimulatedRun, VirtualSubmission, WorkerLoss
+from raygrad.scheduler.simulation.virtual_event_loop import VirtualDriver
+
+from ..conftest import Builder
+from ..machine.invariants import check_invariants
+
+COSTS = (
+    Costs(op_seconds=0.02, function_seconds=0.05, hook_seconds=0.02),
+    Costs(op_seconds=0.02, function_seconds=0.05, hook_seconds=0.02, call_seconds=0.0, hop_seconds=0.0),
+)
+
+RETRIES = 64
+
+
+class Trial:
+    """One simulation with faults."""
+
+    def __init__(self, seed: int) -> None:
+        draw = self.draw = random.Random(seed)
+        self.workers = draw.randint(1, 4)
+        self.costs = draw.choice(COSTS)
+        self.cluster = Cluster.of(self.workers)
+        self.restart = draw.choice([0.0, 0.01, 0.2] if self.workers == 1 else [None, None, 0.0, 0.05, 0.5])
+        self.submissions: list[VirtualSubmission] = []
+        for _ in range(draw.choice([1, 1, 2, 3, 5])):
+            self._submit()
+        horizon = sum([one.planned.plan.predicted_seconds for one in self.submissions]) + 0.02
+        self.failures: list[Failure] = []
+        for _ in range(draw.choice([0, 1, 1, 1, 2, 3])):
+            self.failures.append(WorkerLoss(draw.randrange(self.workers), draw.uniform(0.0, horizon)))
+        if draw.random() < 0.1:
+            run = draw.randrange(len(self.submissions))
+            self.failures.append(SegmentRaise(run, draw.randrange(len(self.submissions[run].planned.plan.segments) or 1)))
+        last = self._last_reads()
+        kept = [(run, value) for run, one in enumerate(self.submissions) for value in one.planned.plan.kept]
+        self.reads = [(draw.uniform(0.0, 2 * horizon), *one) for one in kept if draw.random() < 0.3]
+        self.drops = [
+            (last.get(one, self.submissions[one[0]].at) + draw.choice([0.0, horizon * draw.random()]), *one)
+            for one in kept
+            if draw.random() < 0.5
+        ]
+        self.options: dict[str, Any] = {
+            "speed": [draw.choice([0.2, 1.0, 4.0]) for _ in range(self.workers)],
+            "jitter": draw.choice([0.0, 1.5]),
+            "in_order": draw.random() < 0.5,
+            "dispatch_seconds": draw.choice([0.0, 1e-3]),
+            "withdraw_seconds": draw.choice([0.0, 1e-3, 0.05]),
+        }
+        self.window = draw.choice([1, 2, 16])
+        self.recovery_time = draw.choice([0.0, 0.1, float("inf")])
+
+    def _submit(self) -> None:
+        """Add a submission, which reads kept values of earlier ones."""
+        draw = self.draw
+        graph = self._graph(self.workers if draw.random() < 0.3 else 0)
+        kept = [
+            (run, value, place)
+            for run, one in enumerate(self.submissions)
+            for value, place in sorted(one.planned.plan.kept.items())
+        ]
+        sources: list[tuple[int, int] | None] = []
+        residency: list[int] = []
+        for _ in graph.externals:
+            source = draw.choice(kept) if kept and draw.random() < 0.8 else None
+            sources.append(source and source[:2])
+            place = source[2] if source else None
+            residency.append(place.worker if isinstance(place, OnWorker) else -1)
+        planned = make_plan(graph, tuple(residency), self.costs, self.cluster, 0, b"")
+        at = (self.submissions[-1].at if self.submissions else 0.0) + draw.choice([0.0, 0.02, 0.3])
+        self.submissions.append(VirtualSubmission(planned=planned, at=at, sources=tuple(sources)))
+
+    def _graph(self, pins: int) -> Graph:
+        draw = self.draw
+        build = Builder(draw.randint(0, 3))
+        arrays = list(range(build.values))
+        contexts: list[int] = []
+
+        def some() -> int:
+            return draw.choice(arrays[-3:] or [-1]) if draw.random() < 0.6 else draw.choice([-1, *arrays])
+
+        for _ in range(draw.randint(1, 18)):
+            pin = draw.randint(-1, pins - 1) if pins and draw.random() < 0.3 else -1
+            kind = draw.choice(["op", "op", "function", "function", "sum", "hook", "op_vjp", "function_vjp"])
+            if kind == "function":
+                inputs = [some() for _ in range(draw.randint(0, 3))]
+                context, *outputs = build.function("f", *inputs, pin=pin, outputs=draw.randint(0, 2))
+                contexts.append(context)
+                arrays += outputs
+            elif kind == "function_vjp" and contexts:
+                arrays.append(build.function_vjp("f", draw.choice(contexts), some(), some(), some()))
+            elif kind == "sum":
+                arrays.append(build.sum(some(), some()))
+            elif kind == "hook":
+                arrays.append(build.hook("h", some()))
+            elif kind == "op_vjp":
+                arrays.append(build.op_vjp("g", [some() for _ in range(draw.randint(0, 2))], some(), pin=pin))
+            else:
+                arrays.append(build.op("o", *[some() for _ in range(draw.randint(0, 3))], pin=pin))
+        for value in range(build.values):
+            kinds = draw.choice([(), (), (KEEP_ON_WORKER,), (KEEP_IN_STORE,), (KEEP_FOR_RUNS,), (KEEP_ON_WORKER, KEEP_IN_STORE)])
+            build.keep += [(value, keep) for keep in kinds]
+        return build.graph()
+
+    def _last_reads(self) -> dict[tuple[int, int], float]:
+        """Return when the last run that reads each value is submitted."""
+        return {source: one.at for one in self.submissions for source in one.sources if source is not None}
+
+    def run(self) -> SimulatedRun:
+        """Simulate it, with the machine's invariants checked after every event."""
+        options = dict(self.options)
+        generator = np.random.default_rng(self.draw.randrange(1 << 30))
+        jitter = options.pop("jitter")
+        durations = [
+            NodeDurations(
+                one.planned,
+                self.costs,
+                np.exp(jitter * generator.standard_normal(len(one.planned.plan.segments))).tolist(),
+            )
+            for one in self.submissions
+        ]
+        self.machine = Machine(window=self.window, recovery_time=self.recovery_time, retries=RETRIES)
+        self.world = VirtualDriver(
+            machine=self.machine,
+            submissions=self.submissions,
+            cluster=self.cluster,
+            costs=self.costs,
+            durations=durations,
+            links={},
+            watch=check_invariants,
+            restart_seconds=self.restart,
+            **options,
+        )
+        self.world.expect(self.failures, generator)
+        submitted = [one.at for one in self.submissions]
+        for at, run, value in self.reads:
+            self.world.at(max(at, submitted[run]), self.world.request, run, value)
+        for at, run, value in self.drops:
+            self.world.at(at + 1e-9, self.world.let_go, run, value)
+        return self.world.run()
+
+    def check(self) -> SimulatedRun:
+        """Simulate it, and check its outcome: every run ends, and ends well unless code raised or no worker is left;
+        whatever ends well has run all of its nodes; nothing that can be made again is lost; without a death no node runs
+        twice.
+
+        Raises AssertionError or InvariantViolation if something does not hold.
+        """
+        shown = self.run()
+        finished = {run for run, _ in shown.finished}
+        deaths = [one for one in shown.failures if isinstance(one.failure, WorkerLoss)]
+        raised = any([isinstance(one.failure, SegmentRaise) for one in shown.failures])
+        none_left = self.restart is None and len({one.failure.worker for one in deaths}) >= self.workers
+        tied = any([node.pin >= 0 for one in self.submissions for node in one.planned.graph.nodes])
+        may_fail = raised or none_left or (tied and self.restart is None)
+        if not may_fail:
+            assert finished == {*range(len(self.submissions))}, f"finished: {finished}"
+            assert not shown.lost_values, f"lost: {shown.lost_values}"
+        ran = Counter(
+            (one.run, node)
+            for one in shown.segments
+            if one.status == "done"
+            for node in shown.planned[one.run].plan.segments[one.segment].nodes
+        )
+        for run in finished:
+            assert {node for one, node in ran if one == run} == {*range(len(self.submissions[run].planned.graph.nodes))}
+        if not deaths:
+            assert {*ran.values()} <= {1}
+        return shown
+
+
+def try_seeds(first: int, last: int) -> list[tuple[int, str]]:
+    """Try seeds; return those that fail, with the error."""
+    failing: list[tuple[int, str]] = []
+    for seed in range(first, last):
+        try:
+            Trial(seed).check()
+        except Exception as error:  # whatever is wrong is told with its seed
+            failing.append((seed, f"{type(error).__name__}: {error}"))
+    return failing
+
+
+if __name__ == "__main__":
+    found = try_seeds(int(sys.argv[1]), int(sys.argv[2]))
+    for seed, error in found:
+        print(seed, error[:300])
+    print(f"{len(found)} of {int(sys.argv[2]) - int(sys.argv[1])} seeds fail")
