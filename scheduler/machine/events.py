@@ -251,6 +251,8 @@ class RecoveryPlanned:
     """In order of their runs. Of each, all that had not begun is replaced by the new segments."""
     hopeless: tuple[int, ...] = ()
     """Runs of which something that is needed can not be made again."""
+    waits_for: tuple[tuple[int, int], ...] = ()
+    """(run, segment) of what has to end before anything can be planned; then nothing was, and is asked for again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,11 +57,13 @@ from .liveness import Liveness
 from .recovery import Recoverer
 from .recovery_copies import RecoveryCopies
 from .revision import Reviser, new_outlook
-from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
+from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, Recovery, SegmentState, State
 
 DEFAULT_WINDOW = 16
 """Segments in flight per worker: enough that a worker never waits for a command, few enough that the inputs of
 queued segments are not all held at once."""
+
+_NOTHING_ASKED = Recovery(frozenset())
 
 _MOVES = {"done": Move.DONE, "failed": Move.FAILED, "skipped": Move.SKIPPED}
 
@@ -503,8 +505,9 @@ class Machine:
             self.state.damaged = True
         elif value is not None and value.pinned_on >= 0:
             value.wanted = True
-            maker, revision = self._liveness.maker(value), self.state.revision
-            if maker.dispatched and (revision is None or (maker.run, maker.index) not in revision.asked):
+            maker, state = self._liveness.maker(value), self.state
+            asked = (state.revision or state.recovery or _NOTHING_ASKED).asked
+            if maker.dispatched and (maker.run, maker.index) not in asked:  # else when that is answered
                 self._liveness.make_object(value)
 
     def _exported(self, event: ValueExported) -> None:

@@ -71,8 +71,9 @@ class Recoverer:
             elif value.pinned_on == worker and value.object is ObjectState.REQUESTED:
                 value.object = ObjectState.ABSENT  # its maker was taken back
                 value.readers -= 1
-        if self.lacks(run):
-            self._state.damaged = True
+        for segment in run.segments:  # what reads that was pinned there cannot run as planned, on no other process
+            if segment.given.worker == worker and segment.state is SegmentState.WAITING:
+                run.damaged = run.damaged or any([run.segments[one].orphaned for one in segment.given.after])
 
     def take_back(self, run: LiveRun, segment: LiveSegment, at: float) -> None:
         """Enter that a segment was lost, or skipped: it waits to be planned again, in no queue."""
@@ -213,12 +214,17 @@ class Recoverer:
             return
         for run in [one for one in state.runs.values() if self.lacks(one) and not self.recovers(one)]:
             self._give_up_run(run)
-        recovery.planning = True
+        recovery.planning, recovery.lost = True, frozenset(state.lost_workers)
         runs = sorted([run.run for run in state.runs.values() if not run.failed])
         self._liveness.commands.append(PlanRecovery(runs=tuple([self._remains(state.runs[one], at) for one in runs])))
 
     def _waits(self) -> bool:
         """Tell whether something that was commanded will come back in vain."""
+        assert self._state.recovery is not None
+        for number, index in self._state.recovery.waits_for:
+            run = self._state.runs.get(number)
+            if run is not None and not run.failed and run.segments[index].state is SegmentState.RUNNING:
+                return True
         vain: set[tuple[int, int]] = set()
         for run in sorted([one for one in self._state.runs.values() if not one.failed], key=lambda one: one.run):
             for segment in run.segments if run.unfinished else ():
@@ -296,13 +302,20 @@ class Recoverer:
             run = state.runs[plan.run]
             if not run.failed:
                 self._take_over(run, plan, event.at)
-        for number in event.hopeless if not state.replacing else ():  # else what comes may do
+        recovery = state.recovery
+        assert recovery is not None
+        if event.waits_for:
+            recovery.planning, recovery.waits_for = False, event.waits_for
+            return
+        state.recovery = None
+        come = recovery.lost - state.lost_workers
+        for number in event.hopeless if not (state.replacing or come) else ():  # else what comes may do
             if number in state.runs:
                 self._give_up_run(state.runs[number])
-        state.recovery = None
         self._reviser.sort_queues()
         self._drop_unneeded()
-        if any([self.lacks(run) and number not in event.hopeless for number, run in state.runs.items()]):
+        waiting = () if come else event.hopeless
+        if any([self.lacks(run) and number not in waiting for number, run in state.runs.items()]):
             state.damaged = True
 
     def _drop_unneeded(self) -> None:
@@ -333,9 +346,11 @@ class Recoverer:
     def _give_up(self) -> None:
         """Give up all that needs what is lost: no worker is left, and none is to come."""
         self._state.recovery = None
+        self._state.damaged = False
         for run in list(self._state.runs.values()):
             if self.lacks(run):
                 self._give_up_run(run)
+        self._drop_unneeded()
 
     def _give_up_run(self, run: LiveRun) -> None:
         """Fail a run, or the readers of what was lost of it if it has finished, since that cannot be made again."""
@@ -348,13 +363,16 @@ class Recoverer:
             bad = bad or next(iter(waiting), None)
             self._fail(run, -1 if bad is None else bad.index, -1 if bad is None else bad.given.worker)
             return
-        for value in list(run.values.values()):
-            if value.lost and not value.irreplaceable:
-                self.lose(run, value)
+        self._give_up_waiting(run)
 
     def failed(self, run: LiveRun) -> None:
         """Enter that a segment failed that was to make something again of a run that has finished."""
         run.recoveries = self._retries
+        self._give_up_waiting(run)
+
+    def _give_up_waiting(self, run: LiveRun) -> None:
+        """Give up what was to be made again of a run that has finished."""
+        run.damaged = False
         for segment in run.segments:
             if segment.state is SegmentState.WAITING:
                 segment.move(Move.GIVEN_UP, segment.moves[-1][0] if segment.moves else 0.0)

@@ -236,6 +236,10 @@ class Recovery:
     """The workers have answered that."""
     planning: bool = False
     """The planner was asked."""
+    lost: frozenset[int] = frozenset()
+    """The workers that were lost then."""
+    waits_for: tuple[tuple[int, int], ...] = ()
+    """(run, segment) of what has to end before anything can be planned."""
 
 
 @dataclass(slots=True)

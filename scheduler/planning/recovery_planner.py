@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
+from raygrad.proto.ir.graph import first_outputs
+
 from ..model.costs import Costs
 from ..model.plan import Cluster
 from ..model.plan_errors import PlanError
@@ -50,6 +52,15 @@ class NodesToRun(NamedTuple):
     """Kept values that are kept again if they are made."""
 
 
+class Outcome(NamedTuple):
+    """The outcome of planning a recovery."""
+
+    hopeless: tuple[int, ...]
+    """Runs that need something that cannot be made again, ascending."""
+    waits_for: tuple[tuple[int, int], ...]
+    """(run, segment) of what has to end before anything can be planned."""
+
+
 class FoundNodes(NamedTuple):
     """What has to run of all runs."""
 
@@ -67,9 +78,9 @@ def recover(
     costs: Costs,
     cluster: Cluster,
     adopt: Callable[[int, Planned, NodesToRun], None],
-) -> tuple[int, ...]:
-    """Plan all that has to run, and pass each run's new plan to `adopt`, earliest first. Return the runs that need
-    something that cannot be made again.
+) -> Outcome:
+    """Plan all that has to run, and pass each run's new plan to `adopt`, earliest first; or nothing, if something that
+    runs has to end first.
 
     Args:
         runs: by number, ascending.
@@ -80,6 +91,11 @@ def recover(
         adopt: takes the run, its plan, and what runs again.
     """
     found = find_nodes_to_run(runs)
+    in_use = tuple(
+        [(number, segment) for number, nodes in found.runs.items() for segment in _in_use(runs[number], nodes)]
+    )
+    if in_use:
+        return Outcome((), in_use)
     hopeless = {*found.hopeless}
     for number, nodes in found.runs.items():
         if number in hopeless:
@@ -90,7 +106,17 @@ def recover(
             hopeless |= _readers_of(number, found.readers)
             continue
         adopt(number, planned, nodes)
-    return tuple(sorted(hopeless))
+    return Outcome(tuple(sorted(hopeless)), ())
+
+
+def _in_use(run: RunToRecover, nodes: NodesToRun) -> list[int]:
+    """Return the running segments that drop what is to be made again once they have ended: there can be only one value
+    of a name on a worker."""
+    graph, segments = run.planned.graph, run.planned.plan.segments
+    first = first_outputs(graph)
+    again = {first[node] + output for node in nodes.again for output in range(len(graph.nodes[node].outputs))}
+    running = [index for index, _ in run.remains.progress.running]
+    return [index for index in running if any([last and value in again for value, last in segments[index].unpins])]
 
 
 def _readers_of(run: int, readers: Mapping[int, Collection[int]]) -> set[int]:

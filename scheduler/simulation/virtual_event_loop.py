@@ -414,8 +414,10 @@ class VirtualDriver:
         cluster = self.cluster
         for worker in lost:
             cluster = cluster.without(worker)
-        hopeless = recover(runs, self._residency, self.costs, cluster, adopt)
-        answer = RecoveryPlanned(at=self.now, plans=tuple(plans), hopeless=hopeless)
+        outcome = recover(runs, self._residency, self.costs, cluster, adopt)
+        answer = RecoveryPlanned(
+            at=self.now, plans=tuple(plans), hopeless=outcome.hopeless, waits_for=outcome.waits_for
+        )
         self._at(self.now, self._tell, answer)
 
     def _sources(self, run: int) -> tuple[tuple[int, int] | None, ...]:
