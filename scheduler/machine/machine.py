@@ -95,7 +95,7 @@ class Machine:
         self._copies = RecoveryCopies(self.state, self._liveness, recovery_time)
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._reviser = Reviser(self.state, self._liveness)
-        self._retries = retries
+        self.retries = retries
         self._recoverer = Recoverer(self.state, self._liveness, self._reviser, retries, self._fail_for_loss)
         self._canceller = Canceller(self.state, self._liveness, grace)
         self._at = 0.0
@@ -186,7 +186,7 @@ class Machine:
         state.last_run = number
         segments = [LiveSegment(number, index, given) for index, given in enumerate(event.segments)]
         run = LiveRun(number, segments, event.open_ended, len(segments))
-        run.recoverable = event.recoverable and self._retries > 0
+        run.recoverable = event.recoverable and self.retries > 0
         run.supplied_bytes = event.supplied_bytes
         state.workers = max(state.workers, event.workers)
         if event.workers > 1:
@@ -402,7 +402,7 @@ class Machine:
         state.deaths += 1
         self._liveness.worker_lost(worker)
         self._copies.worker_lost(worker)
-        if self._retries and worker not in state.replacing:
+        if self.retries and worker not in state.replacing:
             state.replacing.add(worker)
             state.damaged = True
             self._liveness.commands.append(RestartWorker(worker=worker))
@@ -437,7 +437,7 @@ class Machine:
             self._canceller.replaced(event.worker)
         else:
             self.state.replacing.discard(event.worker)
-        if self._retries:
+        if self.retries:
             self.state.damaged = True
 
     def _fail_for_loss(self, run: LiveRun, segment: int, worker: int) -> None:

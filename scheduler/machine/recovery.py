@@ -198,6 +198,7 @@ class Recoverer:
         assert recovery is not None
         recovery.withdrawn = True
         self._reviser.export_wanted(recovery.asked)
+        recovery.asked = frozenset()
         self._reviser.sort_queues()
         self.proceed(at)
 

@@ -120,9 +120,10 @@ class CallInterrupted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRestarted:
-    """Report: another process has taken the place of a worker that is gone."""
+    """Report: another process has taken the place of a worker that is gone, or (`ok` False) none can."""
 
     worker: int
+    ok: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +242,15 @@ class Executor(ABC):
         """End a worker, whatever it does, and start another in its place: `WorkerGone` and `WorkerRestarted` are
         reported. Does not wait for it. Return False if its process cannot be ended alone: nothing is done then."""
         return False
+
+    def restart(self, worker: int) -> bool:
+        """Start another process in the place of a worker that died. Does not wait for it: answered by one
+        `WorkerRestarted`. Return False if none can be: nothing is reported then."""
+        return False
+
+    def rename(self, name: ObjectId, other: ObjectId) -> None:
+        """Give an object another name."""
+        raise NotImplementedError("workers of this executor are never lost alone: nothing is copied")
 
     @property
     def runs_here(self) -> bool:

@@ -67,6 +67,12 @@ def residency_of(external: SuppliedExternal | LocatedExternal) -> int:
     return external.worker if isinstance(external, LocatedExternal) else -1
 
 
+def supplied_bytes(externals: Sequence[SuppliedExternal | LocatedExternal]) -> int:
+    """Return the bytes of the arrays that the client supplies, each counted once."""
+    arrays = {id(one.value): one.value for one in externals if isinstance(one, SuppliedExternal)}
+    return sum([getattr(array, "nbytes", 0) for array in arrays.values()])
+
+
 def work_of(
     command: RunSegment,
     planned: Planned,

@@ -29,19 +29,25 @@ from raygrad.scheduler.machine.commands import (
     FailReason,
     FailRun,
     FinishRun,
+    ForgetRun,
     LoseValue,
+    PlanRecovery,
     PlanRest,
     ReplaceWorker,
+    RestartWorker,
     ReviewPlan,
     RunSegment,
     StopSegments,
     Unpin,
+    UseCopy,
     WithdrawSegments,
 )
 from raygrad.scheduler.machine.events import (
     Event,
     PlanReviewed,
     PlanSubmitted,
+    RecoveryPlan,
+    RecoveryPlanned,
     RestPlanned,
     RunAbandoned,
     RunStopped,
@@ -63,6 +69,7 @@ from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import InStore, OnWorker
 from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.scheduler.planning.planner import Planned, Planner
+from raygrad.scheduler.planning.recovery_planner import NodesToRun, RunToRecover, recover
 
 from ..process.forked_locks import renew_after_fork
 from ..values.packed_values import POISON
@@ -84,13 +91,16 @@ from .base import (
     failed_record,
     value_object,
 )
-from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, work_of
+from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, supplied_bytes, work_of
 from .deadlines import NO_LIMITS, DeadlineWatch, Expired, Limits, expired_call
 from .read_ahead import ReadAhead
 from .run_state import Listener, LostWorker, RunState
 
 RUNS_WEIGHED: Final = 256
 """The most runs of which it is looked up what is left to do, when another one is submitted."""
+
+MOST_DEATHS: Final = 3
+"""Workers that may die while they run a node before that node is given up."""
 
 STOP_SLICE: Final = 0.005
 """Seconds between looks whether what was cancelled has ended."""
@@ -174,7 +184,17 @@ class Driver:
                 self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
                 self._runs[submission.run].began = self._clock()
                 sources = self._runs[submission.run].sources()
-                self._dispatch(PlanSubmitted(at=self._clock(), run=submission.run, plan=planned.plan, sources=sources))
+                remembered = self._machine.retries > 0 and not planned.plan.limits
+                self._runs[submission.run].remembered = remembered
+                self._dispatch(
+                    PlanSubmitted(
+                        at=self._clock(),
+                        run=submission.run,
+                        plan=planned.plan,
+                        sources=sources,
+                        supplied_bytes=supplied_bytes(externals) if remembered else 0,
+                    )
+                )
                 self._flush_unpins()
             except BaseException as error:
                 self._torn = error.__class__
@@ -527,12 +547,14 @@ class Driver:
                     self._dispatch(ValueCopied(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case CallInterrupted(run, segment):
                     self._dispatch(StopAnswered(at=self._clock(), run=run, segment=segment))
-                case WorkerRestarted(worker):
-                    self._lost.pop(worker, None)
-                    self.planner.use_cluster(self.planner.cluster.restored(worker))
-                    self._dispatch(WorkerReplaced(at=self._clock(), worker=worker))
+                case WorkerRestarted(worker, ok):
+                    if ok:
+                        self._lost.pop(worker, None)
+                        self.planner.use_cluster(self.planner.cluster.restored(worker))
+                    self._dispatch(WorkerReplaced(at=self._clock(), worker=worker, ok=ok))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
+                    self._worker_lost(worker)
                     self._running.pop(worker, None)
                     self._unpins.pop(worker, None)
                     if len(self._lost) < len(self.executor.cluster.workers):
@@ -604,7 +626,8 @@ class Driver:
                 case ExportValue(worker=worker, run=run, value=value):
                     known = self._runs.get(run)
                     requested = known is not None and value in known.requested
-                    self.executor.fetch(worker, run, value, self._producer_of(run, value), requested=requested)
+                    with contextlib.suppress(WorkerLost):  # which is reported next
+                        self.executor.fetch(worker, run, value, self._producer_of(run, value), requested=requested)
                 case DropExport(run=run, segment=segment, export=export):
                     self.executor.drop(ObjectId(run, segment, export))
                 case DropValue(run=run, value=value):
@@ -626,6 +649,17 @@ class Driver:
                     if not self.executor.replace(worker):
                         self._reports.append(partial(self._listener.still_running, command.run, command.segment))
                         answers.append(WorkerReplaced(at=self._clock(), worker=worker))
+                case PlanRecovery():
+                    answers.append(self._plan_recovery(command))
+                case UseCopy(run=run, value=value):
+                    self._use_copy(run, value)
+                case ForgetRun(run=run):
+                    known = self._runs.pop(run, None)
+                    if known is not None:
+                        self._forget_programs(known)
+                case RestartWorker(worker=worker):
+                    if not self.executor.restart(worker):
+                        answers.append(WorkerReplaced(at=self._clock(), worker=worker, ok=False))
                 case LoseValue(run=run, value=value, worker=worker):
                     self._runs[run].lost[value] = worker
                 case FinishRun(run=run):
@@ -650,7 +684,8 @@ class Driver:
             reason += f": {name} ({self._lost.get(why.worker, 'gone')})"
             segments = run.planned.plan.segments
             sent = tuple([one for one in run.sent if segments[one].worker == why.worker])
-            lost = LostWorker(name, sent, len(self.executor.cluster.workers) - len(self._lost))
+            killer = next((node for node, deaths in run.kills.items() if deaths >= MOST_DEATHS), -1)
+            lost = LostWorker(name, sent, len(self.executor.cluster.workers) - len(self._lost), killer)
         elif why.reason is FailReason.DEPENDENCY:
             reason += f" on run {why.cause}"
         record = run.failure if why.reason is FailReason.RAISED else None
@@ -706,7 +741,7 @@ class Driver:
 
     def _forget_if_empty(self, number: int) -> None:
         run = self._runs[number]
-        if run.finished and not run.places:
+        if run.finished and not run.places and not run.remembered:
             del self._runs[number]
 
     # ---- plans that are revised --------------------------------------------------------------------------------------
@@ -742,10 +777,66 @@ class Driver:
         if not new:
             return RestPlanned(at=at, run=number, plan=None)
         for other in self._runs.values():
-            other.relocate(number, run.planned.plan.kept)
+            other.relocate(number, run)
         plan, revision = run.planned.plan, PlanRevision(at, command.progress.rest, new)
         self._reports.append(partial(self._listener.replanned, number, plan, revision))
         return RestPlanned(at=at, run=number, plan=plan, sources=run.sources())
+
+    # ---- what is lost and made again ---------------------------------------------------------------------------------
+
+    def _worker_lost(self, worker: int) -> None:
+        """Enter that what was pinned on a worker is not there any more, and what it was running when it died."""
+        for number, run in self._runs.items():
+            run.worker_lost(worker)
+            segments = run.planned.plan.segments
+            running = next((one for one in run.sent if segments[one].worker == worker), None)
+            if running is not None:
+                run.kills.update(segments[running].nodes)
+            for other in self._runs.values():
+                other.relocate(number, run)
+
+    def _use_copy(self, number: int, value: int) -> None:
+        """Have the copy of a value be its object."""
+        self.executor.rename(copy_object(number, value), value_object(number, value))
+        self._ready.add(value_object(number, value))
+        run = self._runs[number]
+        run.detach(value)
+        for other in self._runs.values():
+            other.relocate(number, run)
+
+    def _plan_recovery(self, command: PlanRecovery) -> RecoveryPlanned:
+        """Plan what has to be made again, and all that has not begun; tell the listener which plans have changed."""
+        at, remains = self._clock(), {one.run: one for one in command.runs}
+        runs = {
+            one.run: RunToRecover(self._runs[one.run].planned, one, self._runs[one.run].sources())
+            for one in command.runs
+        }
+        killers = [number for number in runs if max(self._runs[number].kills.values(), default=0) >= MOST_DEATHS]
+        plans: list[RecoveryPlan] = []
+
+        def adopt(number: int, planned: Planned, nodes: NodesToRun) -> None:
+            run, before = self._runs[number], len(runs[number].planned.plan.segments)
+            run.take_over(planned, remains[number])
+            for other in self._runs.values():
+                other.relocate(number, run)
+            plans.append(RecoveryPlan(number, planned.plan, run.sources()))
+            rest, new = remains[number].progress.rest, len(planned.plan.segments) - before
+            lost = tuple([self.executor.cluster.workers[worker].name for worker in sorted(self._lost)])
+            revision = PlanRevision(at, rest, new, nodes.again, lost)
+            self._reports.append(partial(self._listener.replanned, number, planned.plan, revision))
+
+        def residency(number: int) -> list[int]:
+            return [residency_of(one) for one in self._runs[number].externals]
+
+        outcome = recover(
+            {number: run for number, run in runs.items() if number not in killers},
+            residency,
+            self.planner.latest_costs,
+            self.planner.cluster,
+            adopt,
+        )
+        hopeless = (*outcome.hopeless, *killers)
+        return RecoveryPlanned(at=at, plans=tuple(plans), hopeless=hopeless, waits_for=outcome.waits_for)
 
     def _forget_programs(self, run: RunState) -> None:
         """Have workers forget the programs of a revised plan, which no other run has."""
@@ -762,7 +853,10 @@ class Driver:
         place = None if run is None else run.places.get(external.value)
         if run is None or place is None:
             return LocatedExternal(external.run, external.value, InStore(-1, -1, -1), -1)
-        worker = run.planned.plan.segments[place.segment].worker
+        if isinstance(place, OnWorker):
+            worker = place.worker
+        else:
+            worker = run.planned.plan.segments[place.segment].worker
         return LocatedExternal(external.run, external.value, place, -1 if worker in self._lost else worker)
 
     def _loop_carried(
@@ -780,9 +874,10 @@ class Driver:
     def _producer_of(self, number: int, value: int) -> SegmentId | None:
         """Return the segment that pins a value, or None if its run has ended."""
         run = self._runs.get(number)
-        if run is None or run.finished:
+        maker = -1 if run is None else run.producer_of(value)
+        if run is None or maker in run.done or (run.finished and not run.remembered):
             return None
-        return SegmentId(number, run.producer_of(value))
+        return SegmentId(number, maker)
 
     def _find(self, number: int, value: int) -> tuple[ObjectId | None, Any] | None:
         """Return (None, value), or (object, position in it), or None if it is not here yet; then request it."""
@@ -825,6 +920,9 @@ class Driver:
         except RaygradError as error:
             if unpinned:
                 self._unpins.setdefault(command.worker, []).extend(unpinned)
-            return failed_record(work.call, run.planned.plan.workers[command.worker], 0, error)
+            record = failed_record(work.call, run.planned.plan.workers[command.worker], 0, error)
+            if isinstance(error, WorkerLost):  # which is reported next
+                record = record._replace(status="skipped", failure=None)
+            return record
         run.sent[command.segment] = (sent, time.thread_time() - began)
         return None

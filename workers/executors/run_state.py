@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from raygrad.proto.ir.program import Record
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import OnWorker, Plan, ValueLocation
-from raygrad.scheduler.model.progress import PlanRevision, RunProgress
+from raygrad.scheduler.model.progress import PlanRevision, RunProgress, RunRemains
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_rest
 
@@ -26,6 +27,8 @@ class LostWorker(NamedTuple):
     """The segments that were sent there and not answered, in the order of sending."""
     left: int
     """The number of workers that are alive."""
+    killer: int = -1
+    """The node with which so many workers died that it is not tried again, or -1."""
 
 
 class Listener(Protocol):
@@ -64,9 +67,8 @@ class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "began", "done", "expected", "externals", "failure", "finished", "keys", "lost", "paths", "pins", "places",
-        "planned", "read",
-        "requested", "results", "sent", "unreadable",
+        "began", "detached", "done", "expected", "externals", "failure", "finished", "keys", "kills", "lost", "paths",
+        "pins", "places", "planned", "read", "remembered", "requested", "results", "sent", "unreadable",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +108,12 @@ class RunState:
         """Kept values that could not leave their worker, with the reason."""
         self.failure: Record | None = None
         self.finished = False
+        self.remembered = False
+        """The machine says when it may be forgotten, since something of it may have to be made again."""
+        self.detached: set[tuple[int, int]] = set()
+        """(value, segment that pinned it) of each value that is not on its worker any more."""
+        self.kills: Counter[int] = Counter()
+        """By node, the workers that died while they ran its segment."""
 
     def sources(self) -> tuple[tuple[int, int] | None, ...]:
         """Return, per external input, the (run, value) that it is; None for one that the client supplies."""
@@ -135,17 +143,70 @@ class RunState:
         }
         return new
 
-    def relocate(self, run: int, kept: Mapping[int, ValueLocation]) -> None:
-        """Take in where values of another run, which is planned again, will be."""
+    def take_over(self, planned: Planned, remains: RunRemains) -> None:
+        """Go on with a plan in which what was lost is made again."""
+        first = len(self.planned.plan.segments)
+        self.planned = planned
+        segments = planned.plan.segments
+        self.keys += [key_of(planned.plan, index) for index in range(first, len(segments))]
+        self.places.update((value, place) for value, place in planned.plan.kept.items() if value in self.places)
+        self.pins = {value: OnWorker(worker, segment) for value, (segment, worker) in remains.pins.items()}
+        self.pins.update(
+            (value, OnWorker(segments[index].worker, index))
+            for index in range(first, len(segments))
+            for value in segments[index].pins
+        )
+
+    def worker_lost(self, worker: int) -> None:
+        """Enter that what was pinned on a worker is not there any more. What another process makes under its number has
+        a place of its own."""
+        for places in (self.planned.plan.kept, self.pins, self.places):
+            for value, place in places.items():
+                if isinstance(place, OnWorker) and place.worker == worker and place.segment in self.done:
+                    self.detached.add((value, place.segment))
+        self._detach()
+
+    def detach(self, value: int) -> None:
+        """Enter that the object of a value is all that there is of it."""
+        place = self.places.get(value) or self.planned.plan.kept.get(value) or self.pins.get(value)
+        if place is None:  # pinned for later segments, by a plan that was never continued
+            place = self._pinned_by(value)
+            self.pins[value] = place
+        self.detached.add((value, place.segment))
+        self._detach()
+
+    def _pinned_by(self, value: int) -> OnWorker:
+        segments = self.planned.plan.segments
+        index = max([index for index, segment in enumerate(segments) if value in segment.pins])
+        return OnWorker(segments[index].worker, index)
+
+    def _detach(self) -> None:
+        self.places = {value: self._now(value, place) for value, place in self.places.items()}
+        pins = {value: self._now(value, place) for value, place in self.pins.items()}
+        self.pins = {value: place for value, place in pins.items() if isinstance(place, OnWorker)}
+
+    def _now(self, value: int, place: ValueLocation) -> ValueLocation:
+        """Return a place, on worker -1 if the value is not on its worker any more."""
+        return OnWorker(-1, place.segment) if (value, place.segment) in self.detached else place
+
+    def relocate(self, run: int, other: RunState) -> None:
+        """Take in where values of another run are or will be, which was planned again or has lost some."""
         if any(isinstance(one, LocatedExternal) and one.run == run for one in self.externals):
             self.externals = tuple(
                 [
-                    one._replace(place=kept.get(one.value, one.place))
-                    if isinstance(one, LocatedExternal) and one.run == run
-                    else one
+                    other.located(one) if isinstance(one, LocatedExternal) and one.run == run else one
                     for one in self.externals
                 ]
             )
+
+    def located(self, external: LocatedExternal) -> LocatedExternal:
+        """Return an external input that is a kept value of this run with its place now."""
+        place = self.places.get(external.value) or self.planned.plan.kept.get(external.value, external.place)
+        place = self._now(external.value, place)
+        if isinstance(place, OnWorker):
+            return external._replace(place=place, worker=place.worker)
+        known = 0 <= place.segment < len(self.planned.plan.segments)
+        return external._replace(place=place, worker=self.planned.plan.segments[place.segment].worker if known else -1)
 
     def to_fetch_ahead(self, segment: int) -> list[int]:
         """Return the values that a segment has pinned and the client is expected to read."""
@@ -161,5 +222,5 @@ class RunState:
 
     def producer_of(self, value: int) -> int:
         """Return the segment that pins a value; the last one for what an open-ended node makes."""
-        place = self.planned.plan.kept.get(value) or self.pins.get(value)
+        place = self.places.get(value) or self.planned.plan.kept.get(value) or self.pins.get(value)
         return len(self.planned.programs) - 1 if place is None else place.segment

@@ -169,9 +169,10 @@ def _make_actor(
 def restart_worker(
     before: ActorProcess, number: int, options: Sequence[Mapping[str, Any]], blas_threads: int, placement_group: Any
 ) -> ActorProcess:
-    """Start an actor in the place of one that was killed, on its node, and do not wait for it, unless it serves GPUs:
-    no call may come before."""
-    worker = _make_actor(number, options[number], blas_threads, placement_group, before.node_id)
+    """Start an actor in the place of one that has died, on its node if that is there, and do not wait for it, unless it
+    serves GPUs: no call may come before."""
+    alive = any([node["Alive"] and node["NodeID"] == before.node_id for node in ray_module().nodes()])
+    worker = _make_actor(number, options[number], blas_threads, placement_group, before.node_id if alive else "")
     worker.node_id, worker.gpus, worker.numerics = before.node_id, before.gpus, before.numerics
     worker.hello = worker.actor.hello.remote(_whereabouts())
     served = worker.actor.serve.remote(before.gpus, is_simulated(), simulated_memory())

@@ -47,7 +47,15 @@ from ..base import (
 )
 from ..deadlines import WorkerProgress
 from .actor_options import check_actor_options
-from .actor_processes import as_execution_error, error_line, restart_worker, start_workers, wait_until_gone
+from .actor_processes import (
+    START_DEADLINE,
+    ActorProcess,
+    as_execution_error,
+    error_line,
+    restart_worker,
+    start_workers,
+    wait_until_gone,
+)
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
 from .cluster_resources import cpu_slots
 from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, ray_module, store_statistics
@@ -64,6 +72,11 @@ smallest object that is in the store at all."""
 
 RECORD_DEADLINE: Final = 10.0
 """Seconds to read a record that Ray says has arrived."""
+
+MOST_RESTARTS: Final = 5
+"""Processes that are started in the place of one worker within `RESTART_SECONDS`: more would die like these."""
+
+RESTART_SECONDS: Final = 60.0
 
 PUT_BYTES: Final = 64 * 1024
 """An external read-only array of this size or more is put into the store once, while it lives (H17)."""
@@ -95,15 +108,23 @@ class _Stop:
     """A request to stop runs."""
 
 
+class _Restart(NamedTuple):
+    """A process that is to take the place of one that died."""
+
+    after: ActorProcess
+    deadline: float
+    """When it is given up, by `time.monotonic`."""
+
+
 class _PendingReply(NamedTuple):
     """A request that is not answered yet."""
 
     worker: int
     number: int
     """The number of the message, or -1."""
-    what: list[Work] | _Fetched | ObjectId | WithdrawalPart | LoadRequest | _Stop
-    """The request: calls to run, a value to fetch, the object of a copy, works to withdraw, programs to load, or runs
-    to stop."""
+    what: list[Work] | _Fetched | ObjectId | WithdrawalPart | LoadRequest | _Stop | _Restart
+    """The request: calls to run, a value to fetch, the object of a copy, works to withdraw, programs to load, runs to
+    stop, or a process that is to start."""
 
 
 class RayExecutor(Executor):
@@ -201,6 +222,8 @@ class RayExecutor(Executor):
         self._reports: list[Report] = []
         self._last_poll = 0.0
         """The time of the last poll, by `time.monotonic`."""
+        self._restarts: dict[int, list[float]] = {}
+        """By worker, when processes were started in its place, within the last `RESTART_SECONDS`."""
         self._asked: dict[int, tuple[Any, float]] = {}
         """By worker, a request for its progress that is not answered, and its time."""
         self._closed = False
@@ -295,9 +318,57 @@ class RayExecutor(Executor):
             self._ray.kill(before.actor)
             self._enter_loss(worker, f"process {before.pid} was ended, since it did not stop what was cancelled")
             self._workers[worker] = self._restart(before, worker)
-            self._channels[worker] = self._channel_to(worker)
+            self._begin_channel(worker)
             self._reports.append(WorkerRestarted(worker))
         return True
+
+    def restart(self, worker: int) -> bool:
+        """The new actor runs on the node of the one before it, if that is there, else on any that has the resources. It
+        gets messages once it has answered."""
+        with self._lock:
+            if self._closed or self.unusable:
+                return False
+            now, before = time.monotonic(), self._workers[worker]
+            recent = self._restarts.setdefault(worker, [])
+            recent[:] = [at for at in recent if now - at < RESTART_SECONDS]
+            if len(recent) >= MOST_RESTARTS:
+                return False
+            recent.append(now)
+            try:
+                after = self._restart(before, worker)
+            except self._ray.exceptions.RayError:
+                return False
+            self._pending[after.hello] = _PendingReply(worker, -1, _Restart(after, now + START_DEADLINE))
+            return True
+
+    def _begin_channel(self, worker: int) -> None:
+        """Begin to talk to a process that has taken the place of another one."""
+        self._channels[worker] = self._channel_to(worker)
+        self._emits.restart(worker, self._channels[worker].take_emits)
+
+    def _restarted(self, index: int, restart: _Restart, answer: Any) -> None:
+        """Report whether another process has taken the place of a worker."""
+        if answer is None:
+            self._ray.kill(restart.after.actor)
+        else:
+            after = restart.after
+            after.pid, ((after.node_id, _), _) = answer
+            self._workers[index] = after
+            self._begin_channel(index)
+        self._reports.append(WorkerRestarted(index, answer is not None))
+
+    def _give_up_restarts(self) -> None:
+        """Give up processes that do not come up."""
+        now = time.monotonic()
+        for reference, pending in list(self._pending.items()):
+            if isinstance(pending.what, _Restart) and now > pending.what.deadline:
+                del self._pending[reference]
+                self._restarted(pending.worker, pending.what, None)
+
+    def rename(self, name: ObjectId, other: ObjectId) -> None:
+        with self._lock:
+            self._objects[other] = self._objects.pop(name)
+            self._sizes[other] = self._sizes.pop(name, 0)
 
     def copy(self, worker: int, run: int, value: int) -> None:
         with self._lock:
@@ -418,6 +489,8 @@ class RayExecutor(Executor):
                     raise
         with self._lock:
             self._check_connection()
+            if self._restarts:
+                self._give_up_restarts()
             for channel in self._channels:
                 if channel.batch is not None and channel.has_capacity:
                     channel.flush()
@@ -469,6 +542,8 @@ class RayExecutor(Executor):
                     report = SegmentReturned(record, spent)
                     if not self._emits.holds_back(index, report):
                         self._reports.append(report)
+            elif isinstance(what, _Restart):
+                self._restarted(index, what, answer)
             elif isinstance(what, _Stop):
                 if answer is not None:
                     self._reports.append(CallInterrupted(*answer))
@@ -511,6 +586,9 @@ class RayExecutor(Executor):
         index, number, what = pending
         worker = self._workers[index]
         exceptions = self._ray.exceptions
+        if isinstance(what, _Restart):
+            self._restarted(index, what, None)
+            return
         died = isinstance(error, exceptions.RayActorError)
         if died and getattr(error, "actor_id", None) == worker.actor_id:
             self._lose(index, error)
@@ -551,6 +629,8 @@ class RayExecutor(Executor):
         for what in gone:
             if isinstance(what, WithdrawalPart):
                 self._withdrawn(index, what, ())
+            elif isinstance(what, ObjectId):
+                self._objects.pop(what, None)
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 
@@ -618,6 +698,7 @@ class RayExecutor(Executor):
             if self._closed:
                 return
             self._closed = True
+            starting = [one.what.after for one in self._pending.values() if isinstance(one.what, _Restart)]
             self._pending.clear()
             self._emits.close()
             for channel in self._channels:
@@ -627,6 +708,8 @@ class RayExecutor(Executor):
             self._constants.clear()
         self._flush_timer.close()
         if self._connection.alive:
+            for worker in starting:
+                self._ray.kill(worker.actor)
             self._end_processes()
         disconnect(self._connection)
 

@@ -113,7 +113,11 @@ class Session:
             its worker while backward of the same submission reads it there; once the worker has worked for longer than
             this, what is still to be read is copied to the object store, when the worker has nothing else to do. None
             copies nothing. Nor is anything copied that is saved on its "worker", that a worker with a `memory` limit
-            saves, or in this process, where no worker is lost alone.
+            saves, or in this process, where no worker is lost alone. Values that you hold on a worker, as parameters
+            of a training, are copied after as much work on all submissions.
+        retries: how often what one submission loses with Ray workers is made again, on those that remain and on new
+            ones; a submission that loses more raises `WorkerLost`. So does one whose worker has a limit of memory, and
+            one with a node during which three workers have died. 0: the first loss raises.
         blas_threads: BLAS threads per worker; bits are promised for equal numbers (H12).
         costs: a file that `session.costs.save` wrote: plans go by it until this session's own runs tell more.
         journal: a file that `steps` writes each completed step to, and goes on from when the program is run again.
@@ -151,6 +155,7 @@ class Session:
         segment_timeout: float | None = None,
         run_timeout: float | None = None,
         recovery_time: float | None = 10.0,
+        retries: int = 64,
         blas_threads: int = 1,
         costs: str | os.PathLike[str] | None = None,
         journal: str | os.PathLike[str] | None = None,
@@ -168,6 +173,8 @@ class Session:
             seconds("Session(run_timeout=...)", run_timeout),
         )
         recovery_time = seconds("Session(recovery_time=...)", recovery_time, zero=True)
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"Session(retries=...) takes a number of times, 0 or more, not {retries!r}")
         blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
         costs = None if costs is None else path_of("Session(costs=...)", costs)
         self._saved_state = SavedState(checked_journal(journal))
@@ -202,7 +209,10 @@ class Session:
         self._failures = failures = Failures(log, held, runs, executor.name_of)
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
         may_lose = executor.reports_unasked  # else no worker is lost alone, and copies would protect nothing
-        machine = Machine(recovery_time=recovery_time if may_lose and recovery_time is not None else inf)
+        machine = Machine(
+            recovery_time=recovery_time if may_lose and recovery_time is not None else inf,
+            retries=retries if may_lose else 0,
+        )
         self._driver = driver = Driver(executor, planner, machine, self._listener, limits=limits)
         several = len(executor.cluster.workers) > 1
         unlocked = log.unlocked if several and workers is not None and address == "local" else None
