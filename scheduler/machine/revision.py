@@ -179,6 +179,7 @@ class Reviser:
             fixed=frozenset(self._read_later(run, rest)) if run.dependants else frozenset(),
             lost=frozenset(self._state.lost_workers),
             kept=frozenset(run.values),
+            run=run.run,
         )
 
     def _read_later(self, run: LiveRun, rest: list[int]) -> set[int]:

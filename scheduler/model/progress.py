@@ -25,6 +25,8 @@ class RunProgress(NamedTuple):
     """Workers that are lost."""
     kept: frozenset[int] = frozenset()
     """Kept values that somebody may still read."""
+    run: int = -1
+    """Its number: plans that go on after equal progress of two runs are told apart by it."""
 
 
 class RunRemains(NamedTuple):
