@@ -175,9 +175,10 @@ class Recoverer:
             self.withdrawn(at)
 
     def _to_withdraw(self) -> set[tuple[int, int]]:
-        """Return the running segments of all runs, but for what makes values that are being exported: whoever waits for
-        these has to get them, or to hear that they are lost."""
-        runs = [run for run in self._state.runs.values() if not run.failed]
+        """Return the running segments of all runs, of those that have failed too, which may wait for others; but for
+        what makes values that are being exported: whoever waits for these has to get them, or to hear that they are
+        lost."""
+        runs = [*self._state.runs.values()]
         asked = {(run.run, one.index) for run in runs for one in run.segments if one.state is SegmentState.RUNNING}
         keep = [
             (run.run, value.place.segment)

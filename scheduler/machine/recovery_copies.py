@@ -66,7 +66,7 @@ class RecoveryCopies:
             exposed.values.pop(value, None)
         if exposed.seconds > self._recovery_time and exposed.values:
             due = self._due.setdefault(worker, deque())
-            for value in exposed.values:
+            for value in [one for one in exposed.values if one not in run.copies]:
                 run.copies[value] = RecoveryCopy()
                 due.append((run.run, value))
             run.exposed[worker] = ExposedWork()

@@ -87,8 +87,8 @@ class Reviser:
         outlook = run.outlook
         if outlook is None or run.unfinished < 2 or run.failed or self._state.revision is not None:
             return
-        if self._state.recovery is not None or run.damaged or run.finished:
-            return
+        if self._state.recovery is not None or run.damaged or run.finished or run.recoveries:
+            return  # segments of a run that was recovered may have made what is not there any more
         pace = outlook.taken / outlook.predicted if outlook.taken > outlook.predicted > 0.0 else 1.0
         most = max(outlook.left) * pace
         if most <= MIN_SECONDS:
