@@ -296,7 +296,7 @@ class Machine:
             else:
                 before.place, before.lost = place, False
             segment.kept.append(value)
-        run.opened = run.opened or bool(event.opened)
+        run.opened |= {*event.opened}
 
     def _end(self, run: LiveRun, segment: LiveSegment) -> None:
         """Enter that a segment is final."""

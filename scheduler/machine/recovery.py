@@ -342,8 +342,20 @@ class Recoverer:
         run.damaged = False
         run.recoveries += 1
         self._reviser.take_over(run, plan.plan, plan.sources, rest, at)
+        self._open_again(run, plan)
         for key in list(run.exports):
             self._liveness.drop_export(run, key)
+
+    def _open_again(self, run: LiveRun, plan: RecoveryPlan) -> None:
+        """Enter where the values of an open-ended node are made that runs again."""
+        last = len(plan.plan.node_worker) - 1
+        for index, segment in enumerate(plan.plan.segments):
+            if run.opened and segment.nodes and segment.nodes[-1] == last and not run.segments[index].state.final:
+                for value_id in run.opened & run.values.keys():
+                    value = run.values[value_id]
+                    if value.lost:
+                        value.place, value.lost = OnWorker(segment.worker, index), False
+                        run.segments[index].kept.append(value_id)
 
     def _give_up(self) -> None:
         """Give up all that needs what is lost: no worker is left, and none is to come."""

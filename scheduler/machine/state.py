@@ -294,8 +294,8 @@ class LiveRun:
     """How often it was."""
     supplied_bytes: int = 0
     """See `RunSubmitted`."""
-    opened: bool = False
-    """Its open-ended node has run."""
+    opened: set[int] = field(default_factory=set[int])
+    """The values that its open-ended node has made."""
     reads: tuple[tuple[int, int], ...] = ()
     """(run, value) of all that it reads of other runs."""
     retained: bool = False

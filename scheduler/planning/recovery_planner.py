@@ -39,6 +39,8 @@ class RunToRecover(NamedTuple):
     remains: RunRemains
     sources: Sequence[Source]
     """Per external input."""
+    suspects: Collection[int] = ()
+    """Nodes with which workers have died: each gets a segment of its own, so that the next death tells which it is."""
 
 
 class NodesToRun(NamedTuple):
@@ -199,14 +201,14 @@ def plan_recovery(
     tasks = [RestTask(worker[node], [node], seconds[node]) for node in found.nodes]
     rest = Rest(planned, progress, residency, costs, cluster, tasks, run.remains.gone)
     listed = rest.schedule().listed if tasks else None
-    blocks = [] if listed is None else _blocks(rest, rest.in_order(listed))
+    blocks = [] if listed is None else _blocks(rest, rest.in_order(listed), run.suspects)
     for block in blocks:
         if block.worker in progress.lost:
             raise PlanError(f"no worker that is left can run node {block.nodes[0]}: it is tied to a worker that died")
     return continue_plan(planned, progress, residency, cluster, rest.priced, blocks, found.owned, run.remains)
 
 
-def _blocks(rest: Rest, scheduled: Sequence[Block]) -> list[Block]:
+def _blocks(rest: Rest, scheduled: Sequence[Block], alone: Collection[int]) -> list[Block]:
     """Return nodes, given in the order in which they are to start, in blocks: a node joins the latest block of its
     worker unless it reads from a later one, so that the order of the blocks is one in which all can run."""
     priced = rest.priced
@@ -223,7 +225,8 @@ def _blocks(rest: Rest, scheduled: Sequence[Block]) -> list[Block]:
         sources = [priced.maker[value] for value in priced.graph.nodes[node].inputs if value >= 0]
         needed = max([block_of.get(source, -1) for source in sources], default=-1)
         mine = latest.get(worker, -1)
-        if mine < 0 or needed > mine or took[mine] + priced.seconds[node] > most or node == last:
+        full = mine < 0 or took[mine] + priced.seconds[node] > most or blocks[mine].nodes[-1] in alone
+        if full or needed > mine or node == last or node in alone:
             mine = latest[worker] = len(blocks)
             blocks.append(Block(worker, []))
             took.append(0.0)

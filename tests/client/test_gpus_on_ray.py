@@ -406,7 +406,7 @@ class Dies(rg.autograd.Function):
 
 def test_a_gpu_worker_that_is_killed_in_a_run_is_told_by_name_and_frees_its_gpu(ray_with_gpus: Any) -> None:
     with use_stand_in(1):
-        session = rg.Session("ray", workers=2, gpus=1).start()
+        session = rg.Session("ray", workers=2, gpus=1, retries=0).start()
         assert (rg.ones(2, device="cuda") * 2.0).tolist() == [2.0, 2.0]
         started = time.monotonic()
         with pytest.raises(WorkerLost, match=r"worker 0 .* had been given 'Dies' \(\S*test_gpus_on_ray\.py:\d+ in"):

@@ -150,7 +150,7 @@ def test_a_lost_worker_that_held_contexts_is_a_clear_error(ray_started: Any) -> 
                 os.kill(os.getpid(), signal.SIGKILL)
             return Branch.backward(ctx, grad)
 
-    with rg.Session("ray", workers=2, recovery_time=0.0) as session:
+    with rg.Session("ray", workers=2, recovery_time=0.0, retries=0) as session:
         x = leaf()
         loss_of(x, DiesInBackward).backward()
         with pytest.raises(WorkerLost, match="worker 1"):

@@ -278,7 +278,7 @@ def test_a_killed_worker_is_a_clear_error_within_ten_seconds_and_never_a_hang(ra
             os.kill(os.getpid(), signal.SIGKILL)
             return x
 
-    with rg.Session("ray", workers=1) as session:
+    with rg.Session("ray", workers=1, retries=0) as session:
         x: Any = rg.tensor([1.0])
         (x * 2.0).numpy()
         started = time.monotonic()
@@ -337,7 +337,7 @@ def test_ctrl_c_while_waiting_leaves_a_usable_session(recording: Any) -> None:
     assert Slow.apply(x).numpy().tolist() == [2.0]
 
 
-def test_a_session_goes_on_with_the_workers_that_are_left(ray_started: Any) -> None:
+def test_a_session_without_retries_goes_on_with_the_workers_that_are_left(ray_started: Any) -> None:
     class DiesOnce(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any, pid: int) -> Any:
@@ -351,7 +351,7 @@ def test_a_session_goes_on_with_the_workers_that_are_left(ray_started: Any) -> N
             (x,) = ctx.saved_tensors
             return grad * x, None
 
-    with rg.Session("ray", workers=3, worker_options={"num_cpus": 0.5}) as session:
+    with rg.Session("ray", workers=3, worker_options={"num_cpus": 0.5}, retries=0) as session:
         x: Any = rg.tensor([1.0, 3.0], requires_grad=True)
         pids = session._driver.executor.pids()
         with rg.place(worker=1), pytest.raises(WorkerLost, match=r"worker 1.*goes on with the 2 workers that are left"):

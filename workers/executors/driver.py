@@ -99,9 +99,6 @@ from .run_state import Listener, LostWorker, RunState
 RUNS_WEIGHED: Final = 256
 """The most runs of which it is looked up what is left to do, when another one is submitted."""
 
-MOST_DEATHS: Final = 3
-"""Workers that may die while they run a node before that node is given up."""
-
 STOP_SLICE: Final = 0.005
 """Seconds between looks whether what was cancelled has ended."""
 
@@ -131,6 +128,8 @@ class Driver:
         self._worker_index = {spec.name: index for index, spec in enumerate(executor.cluster.workers)}
         self._lost: dict[int, str] = {}
         """Per lost worker, the reason."""
+        self._died: list[str] = []
+        """The workers that have died, in order."""
         self._unpins: dict[int, list[Pinned]] = {}
         """Per worker, values that the next call to it unpins, or a message of its own if nothing runs there."""
         self._running: dict[int, int] = {}
@@ -183,6 +182,7 @@ class Driver:
                 expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
                 self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
                 self._runs[submission.run].began = self._clock()
+                self._runs[submission.run].deaths = len(self._died)
                 sources = self._runs[submission.run].sources()
                 remembered = self._machine.retries > 0 and not planned.plan.limits
                 self._runs[submission.run].remembered = remembered
@@ -539,7 +539,7 @@ class Driver:
                 case WorksWithdrawn(works):
                     self._withdrawn(works)
                 case EmitsArrived(chunk):
-                    if chunk.run in self._runs:
+                    if chunk.run in self._runs and not self._runs[chunk.run].finished:
                         self._reports.append(partial(self._listener.emitted, chunk))
                     else:
                         chunk.take()  # of a run that failed or was cancelled: nobody hears it, nor waits for it
@@ -554,6 +554,7 @@ class Driver:
                     self._dispatch(WorkerReplaced(at=self._clock(), worker=worker, ok=ok))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
+                    self._died.append(self.executor.cluster.workers[worker].name)
                     self._worker_lost(worker)
                     self._running.pop(worker, None)
                     self._unpins.pop(worker, None)
@@ -578,6 +579,8 @@ class Driver:
             if record.status == "failed" and run.failure is None:
                 run.failure = record
             sent, spent = run.sent.pop(record.segment, (at, 0.0))
+            if run.finished and record.emits:  # its nodes have emitted that before
+                record = record._replace(emits=())
             if record.status != "skipped":
                 self._reports.append(TimedRecord(record, sent, at, awaited, spent + seconds))
         self._dispatch(
@@ -684,8 +687,7 @@ class Driver:
             reason += f": {name} ({self._lost.get(why.worker, 'gone')})"
             segments = run.planned.plan.segments
             sent = tuple([one for one in run.sent if segments[one].worker == why.worker])
-            killer = next((node for node, deaths in run.kills.items() if deaths >= MOST_DEATHS), -1)
-            lost = LostWorker(name, sent, len(self.executor.cluster.workers) - len(self._lost), killer)
+            lost = LostWorker(name, sent, len(self.executor.cluster.workers) - len(self._lost), run.killer)
         elif why.reason is FailReason.DEPENDENCY:
             reason += f" on run {why.cause}"
         record = run.failure if why.reason is FailReason.RAISED else None
@@ -788,10 +790,8 @@ class Driver:
         """Enter that what was pinned on a worker is not there any more, and what it was running when it died."""
         for number, run in self._runs.items():
             run.worker_lost(worker)
-            segments = run.planned.plan.segments
-            running = next((one for one in run.sent if segments[one].worker == worker), None)
-            if running is not None:
-                run.kills.update(segments[running].nodes)
+            if run.remembered:
+                run.count_death(worker)
             for other in self._runs.values():
                 other.relocate(number, run)
 
@@ -808,10 +808,12 @@ class Driver:
         """Plan what has to be made again, and all that has not begun; tell the listener which plans have changed."""
         at, remains = self._clock(), {one.run: one for one in command.runs}
         runs = {
-            one.run: RunToRecover(self._runs[one.run].planned, one, self._runs[one.run].sources())
+            one.run: RunToRecover(
+                self._runs[one.run].planned, one, self._runs[one.run].sources(), self._runs[one.run].suspects()
+            )
             for one in command.runs
         }
-        killers = [number for number in runs if max(self._runs[number].kills.values(), default=0) >= MOST_DEATHS]
+        killers = [number for number in runs if self._runs[number].killer >= 0]
         plans: list[RecoveryPlan] = []
 
         def adopt(number: int, planned: Planned, nodes: NodesToRun) -> None:
@@ -821,7 +823,8 @@ class Driver:
                 other.relocate(number, run)
             plans.append(RecoveryPlan(number, planned.plan, run.sources()))
             rest, new = remains[number].progress.rest, len(planned.plan.segments) - before
-            lost = tuple([self.executor.cluster.workers[worker].name for worker in sorted(self._lost)])
+            lost = tuple(dict.fromkeys(self._died[run.deaths :])) or (self._died[-1],)
+            run.deaths = len(self._died)
             revision = PlanRevision(at, rest, new, nodes.again, lost)
             self._reports.append(partial(self._listener.replanned, number, planned.plan, revision))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from raygrad.proto.ir.program import Record
 from raygrad.scheduler.model.measured_costs import TimedRecord
@@ -17,6 +17,10 @@ from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_re
 from ..values.emit_chunks import HeldChunk
 from .calls import LocatedExternal, SuppliedExternal, key_of, residency_of
 from .deadlines import Expired
+
+
+MOST_DEATHS: Final = 3
+"""Workers that may die while they run a node before that node is given up."""
 
 
 class LostWorker(NamedTuple):
@@ -67,7 +71,7 @@ class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "began", "detached", "done", "expected", "externals", "failure", "finished", "keys", "kills", "lost", "paths",
+        "began", "deaths", "detached", "done", "expected", "externals", "failure", "finished", "keys", "kills", "lost", "paths",
         "pins", "places", "planned", "read", "remembered", "requested", "results", "sent", "unreadable",
     )  # fmt: skip
 
@@ -80,6 +84,8 @@ class RunState:
     ) -> None:
         self.began = 0.0
         """When it was submitted."""
+        self.deaths = 0
+        """The workers that had died then, or when it was last planned again for what it had lost."""
         self.planned = planned
         self.paths = paths
         """See `GraphSubmission.paths`."""
@@ -150,12 +156,35 @@ class RunState:
         segments = planned.plan.segments
         self.keys += [key_of(planned.plan, index) for index in range(first, len(segments))]
         self.places.update((value, place) for value, place in planned.plan.kept.items() if value in self.places)
+        for index in range(first, len(segments)):
+            nodes = segments[index].nodes
+            if planned.plan.open_ended and nodes and nodes[-1] == len(planned.plan.node_worker) - 1:
+                opened = self.places.keys() - planned.plan.kept.keys()  # what its open-ended node makes once more
+                self.places.update((value, OnWorker(segments[index].worker, index)) for value in opened)
         self.pins = {value: OnWorker(worker, segment) for value, (segment, worker) in remains.pins.items()}
         self.pins.update(
             (value, OnWorker(segments[index].worker, index))
             for index in range(first, len(segments))
             for value in segments[index].pins
         )
+
+    @property
+    def killer(self) -> int:
+        """The node during which `MOST_DEATHS` workers have died, or -1."""
+        return next((node for node, deaths in self.kills.items() if deaths >= MOST_DEATHS), -1)
+
+    def count_death(self, worker: int) -> None:
+        """Count the death of a worker against what it was sent first and has not answered, and forget what it was
+        sent."""
+        segments = self.planned.plan.segments
+        sent = [one for one in self.sent if segments[one].worker == worker]
+        self.kills.update(segments[sent[0]].nodes if sent else ())
+        for one in sent:
+            del self.sent[one]
+
+    def suspects(self) -> frozenset[int]:
+        """Return the nodes of which one may be that if another worker dies."""
+        return frozenset([node for node, deaths in self.kills.items() if deaths >= MOST_DEATHS - 1])
 
     def worker_lost(self, worker: int) -> None:
         """Enter that what was pinned on a worker is not there any more. What another process makes under its number has

@@ -100,11 +100,24 @@ class RunReport(Report):
         return f"{said}, a guess: {count} of Functions that had never run, {functions}"
 
     def _revised(self) -> str:
-        times = figures.number(len(self.revisions), "time")
-        return (
-            f"The plan was revised {times}: a worker had nothing to do while another had much that it had not begun, "
-            "because times were other than predicted. What had not begun was planned again."
-        )
+        lost = [one for one in self.revisions if one.lost]
+        said: list[str] = []
+        if len(lost) < len(self.revisions):
+            times = figures.number(len(self.revisions) - len(lost), "time")
+            said.append(
+                f"The plan was revised {times}: a worker had nothing to do while another had much that it had not "
+                "begun, because times were other than predicted. What had not begun was planned again."
+            )
+        if lost:
+            workers = ", ".join(dict.fromkeys([worker for one in lost for worker in one.lost]))
+            again = [node for one in lost for node in one.remade]
+            said.append(
+                f"The plan was made again {figures.number(len(lost), 'time')} for what was lost with {workers}: "
+                f"{figures.number(len(again), 'node')} that had run, or were running, ran again"
+                f"{f' ({named_functions(self.graph, sorted({*again}))})' if again else ''}, and what had not begun was "
+                "planned again."
+            )
+        return " ".join(said)
 
     def tables(self) -> list[Table]:
         """Return the tables that have something to say."""
@@ -144,6 +157,7 @@ class RunReport(Report):
             rows,
             ("at>", lambda row: figures.seconds(row[0].at)),
             ("segments that had not begun", lambda row: ", ".join(map(str, row[0].replaced))),
+            ("nodes that ran again", lambda row: ", ".join(map(str, row[0].remade)) or "none"),
             ("new segments", lambda row: f"{row[1]} to {row[1] + row[0].new - 1}"),
         )
 

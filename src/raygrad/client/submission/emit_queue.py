@@ -28,8 +28,8 @@ class EmitQueue:
         """The thread that is in a handler, 0 for none."""
         self._errors = errors
         self._waiting: deque[tuple[Run | None, HeldChunk | Sequence[Emit]]] = deque()
-        self._next: deque[tuple[Run | None, Emit, bool]] = deque()
-        """What is being delivered: each with whether it came ahead of its record."""
+        self._next: deque[tuple[Run | None, Emit]] = deque()
+        """What is being delivered."""
         self._delivers = threading.Lock()
 
     def add(self, run: Run | None, emits: HeldChunk | Sequence[Emit]) -> None:
@@ -61,18 +61,17 @@ class EmitQueue:
         if not self._waiting:
             return False
         run, some = self._waiting.popleft()
-        ahead = isinstance(some, HeldChunk)
-        self._next.extend([(run, emit, ahead) for emit in (some.take().emits if ahead else some)])
+        self._next.extend([(run, emit) for emit in (some.take().emits if isinstance(some, HeldChunk) else some)])
         return True
 
-    def _handle(self, run: Run | None, emit: Emit, ahead: bool) -> None:
+    def _handle(self, run: Run | None, emit: Emit) -> None:
         node, ordinal, name, value = emit
         if name == STREAMED:
             if run is not None:
                 run.emit_seconds += unpickle_value(value)
             return
-        if run is not None and not run.emitted.counts(node, ordinal, ahead):
-            return  # of an earlier attempt, which has sent it ahead
+        if run is not None and not run.emitted.counts(node, ordinal):
+            return
         handlers = tuple(self.handlers.get(name, ()))
         opened = unpickle_value(value)
         if run is not None:

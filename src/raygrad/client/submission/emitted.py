@@ -25,19 +25,18 @@ class Emitted:
         """(node, ordinal, name, value or the part of the file that holds it)."""
         self._bytes = 0
         self._file: SpillFile | None = None
-        self._ahead: dict[int, int] = {}
-        """By node of which some came ahead of their record, the ordinal of the next."""
+        self._next: dict[int, int] = {}
+        """By node, the ordinal of its next emit."""
         self._left_to_handlers = 0
         self._lost: ExecutionError | None = None
         """Why some could not be kept."""
 
-    def counts(self, node: int, ordinal: int, ahead: bool) -> bool:
-        """Tell whether an emit is new: what an earlier attempt has sent ahead of its record counts once."""
-        if not ahead and node not in self._ahead:
-            return True
-        if ordinal < self._ahead.get(node, 0):
+    def counts(self, node: int, ordinal: int) -> bool:
+        """Tell whether an emit is new: what a node has emitted before that runs again, since what it made was lost,
+        counts once."""
+        if ordinal < self._next.get(node, 0):
             return False
-        self._ahead[node] = ordinal + 1
+        self._next[node] = ordinal + 1
         return True
 
     def add(self, emit: Emit, opened: Any, *, handled: bool) -> None:

@@ -15,6 +15,7 @@ from raygrad.proto.ir.program import INTERRUPTED, Failure, Record
 from raygrad.tracebacks import add_note, users_text
 from raygrad.workers.code.shipping import message_of, unpack_exception
 from raygrad.workers.executors.deadlines import Expired
+from raygrad.workers.executors.run_state import MOST_DEATHS
 
 from .node_names import added_name, node_name, segment_name
 from .rollback import roll_back
@@ -87,6 +88,9 @@ class Failures:
             error = ExecutionError(f"run {run} was given up: {reason}")
         else:
             there = self.segment_name(run, lost.segments[0]) if lost.segments else ""
+            if lost.killer >= 0:
+                killer, there = self._node_name(run, lost.killer), ""
+                reason += f"; {MOST_DEATHS} workers have died while they ran {killer}, which is not tried again"
             left = "worker that is left" if lost.left == 1 else f"{lost.left} workers that are left"
             remedy = f"the session goes on with the {left}" if lost.left else "open a new session to go on"
             error = WorkerLost(
@@ -147,15 +151,22 @@ class Failures:
             return ""
         return segment_name(known._graph, known.plan.segments[segment].nodes, known._sites, self._name_of)
 
+    def _node_name(self, run: int, node: int) -> str:
+        """Return what errors call a node of a run that is under way, with its line."""
+        known = self._table.active.get(run)
+        if known is None:
+            return f"node {node} of run {run}"
+        if node in known.added:
+            return added_name(known._graph, node, known.added, known._sites, self._name_of)
+        return node_name(known._graph.nodes[node], known._sites[node], self._name_of)
+
     def _expired_name(self, run: int, expired: Expired) -> str:
         """Return what to call what has passed its deadline: a node and its line, or the nodes of the segment or run."""
         known = self._table.active.get(run)
         if known is None:
             return f"run {run}"
         if expired.node >= 0:
-            if expired.node in known.added:
-                return added_name(known._graph, expired.node, known.added, known._sites, self._name_of)
-            return node_name(known._graph.nodes[expired.node], known._sites[expired.node], self._name_of)
+            return self._node_name(run, expired.node)
         if expired.segment >= 0:
             return self.segment_name(run, expired.segment)
         return segment_name(known._graph, range(len(known._graph.nodes)), known._sites, self._name_of)
@@ -165,9 +176,7 @@ class Failures:
         failure, known = cast(Failure, record.failure), self._table.active.get(run)
         if failure.index < 0 or known is None:
             return self.segment_name(run, record.segment)
-        if failure.index in known.added:
-            return added_name(known._graph, failure.index, known.added, known._sites, self._name_of)
-        return node_name(known._graph.nodes[failure.index], known._sites[failure.index], self._name_of)
+        return self._node_name(run, failure.index)
 
     def _rebuilt(self, run: int, record: Record, where: str) -> BaseException:
         """Return the user's exception as it was raised, with notes that say where (DR-09)."""
