@@ -61,6 +61,8 @@ class RunSubmitted:
     workers: int = 1
     """The number of workers among which what has not started is divided again if the plan turns out wrong; 1 if it
     never is."""
+    replans: bool = True
+    """Its plan keeps no limits of memory: its rest may be planned again once there are several workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +206,31 @@ class WorkerReplaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersAdded:
+    """Workers have joined, and the planner knows them. They have the highest indices."""
+
+    at: float
+    workers: int
+    """How many workers there are now, counting those that are gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRequested:
+    """A worker is to end once it is empty, and the planner makes no more plans for it; see `draining`."""
+
+    at: float
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainCancelled:
+    """A worker stays after all, and the planner makes plans for it again."""
+
+    at: float
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentsWithdrawn:
     """The workers have answered `WithdrawSegments`: these (run, segment) had not begun and never will in this attempt.
     The others have begun, or ended, and come back as ever."""
@@ -245,6 +272,9 @@ Event = (
     | RunStopped
     | StopAnswered
     | WorkerReplaced
+    | WorkersAdded
+    | DrainRequested
+    | DrainCancelled
     | PlanReviewed
     | SegmentsWithdrawn
     | RestPlanned
@@ -265,6 +295,7 @@ def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[in
         kept=tuple(sorted(plan.kept.items())),
         open_ended=plan.open_ended,
         workers=1 if plan.limits else len(plan.workers),
+        replans=not plan.limits,
     )
 
 

@@ -15,6 +15,8 @@ in any order.
   (`revision`).
 - *Cancellation.* A run that is cancelled or has passed a deadline fails, and what of it runs is stopped
   (`cancellation`).
+- *Workers that come and go.* New workers take over work of runs that go on, and a worker that is to leave is emptied
+  before (`draining`).
 - *Loss.* Values pinned on a worker are lost with it. Attempts are numbered, and results of old ones are only counted.
   A new attempt at lost segments (recovery) will be decided here, where a worker's death is handled, and its plan made
   as that of a revision.
@@ -31,7 +33,10 @@ from ..model.plan import InStore, OnWorker, Plan
 from .cancellation import STOP_GRACE, Canceller
 from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue
 from .dispatch import Dispatcher
+from .draining import Drainer
 from .events import (
+    DrainCancelled,
+    DrainRequested,
     Event,
     PlanReviewed,
     PlanSubmitted,
@@ -49,6 +54,7 @@ from .events import (
     ValueRequested,
     WorkerDied,
     WorkerReplaced,
+    WorkersAdded,
     run_submitted,
 )
 from .liveness import Liveness
@@ -80,6 +86,7 @@ class Machine:
         self._copies = RecoveryCopies(self.state, self._liveness, recovery_time)
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._reviser = Reviser(self.state, self._liveness)
+        self._drainer = Drainer(self.state, self._liveness, self._reviser)
         self._canceller = Canceller(self.state, self._liveness, grace)
         self._at = 0.0
         self._came_back: tuple[LiveRun, int] | None = None
@@ -112,6 +119,13 @@ class Machine:
                     self._dropped(event)
                 case WorkerDied():
                     self._lost(event.worker)
+                    self._drainer.gone(event.worker)
+                case WorkersAdded():
+                    self._drainer.add(event.workers, event.at)
+                case DrainRequested():
+                    self._drainer.begin(event.worker)
+                case DrainCancelled():
+                    self._drainer.cancel(event.worker)
                 case RunAbandoned():
                     self._abandoned(event)
                 case RunStopped():
@@ -130,6 +144,8 @@ class Machine:
                     self._reviser.look_at_all(event.at)
                     if event.at >= self.state.stop_at:
                         self._canceller.look(event.at)
+            if self.state.draining:
+                self._drainer.look(event.at)
             if self.state.stirred:
                 self.dispatcher.dispatch(event.at)
             if self._came_back is not None:
@@ -154,7 +170,7 @@ class Machine:
             raise InvariantViolation(f"run {number} was submitted after run {state.last_run}")
         state.last_run = number
         segments = [LiveSegment(number, index, given) for index, given in enumerate(event.segments)]
-        run = LiveRun(number, segments, event.open_ended, len(segments))
+        run = LiveRun(number, segments, event.open_ended, len(segments), replans=event.replans)
         if event.workers > 1:
             run.outlook = new_outlook(event)
         for segment in segments:
@@ -431,6 +447,7 @@ class Machine:
             self._liveness.object_made(value, event.size)
         else:
             self._fail_readers(value)
+            self._drainer.not_exported(value)
             self._liveness.object_failed(value)
 
     def _fail_readers(self, value: LiveValue) -> None:

@@ -251,7 +251,9 @@ class LiveRun:
     failed: bool = False
     finished: bool = False
     outlook: Outlook | None = None
-    """None for a run that is never planned again: it has one worker, or its plan keeps limits of memory."""
+    """None for a run that is not planned again: it has one worker, or its plan keeps limits of memory."""
+    replans: bool = True
+    """Its plan keeps no limits of memory, so that it may be planned again once there are several workers."""
 
 
 @dataclass(slots=True)
@@ -280,6 +282,10 @@ class State:
     """When the first of these is overdue; see `TimePassed`."""
     replacing: set[int] = field(default_factory=set[int])
     """Workers that are being replaced: nothing is commanded there meanwhile."""
+    draining: dict[int, set[int]] = field(default_factory=dict[int, "set[int]"])
+    """By worker that is to end once it is empty, the runs that were planned again for that; see `draining`."""
+    ending: set[int] = field(default_factory=set[int])
+    """Those of them that are empty, and end."""
     late_results: int = 0
     """Answers that came too late to count, and were dropped."""
     saved_bytes: int = 0

@@ -20,7 +20,7 @@ class EmitReceiver:
         """`send` has, per worker, what sends a request and returns the reference of its answer."""
         self.asked: dict[Any, int] = {}
         """By the reference of its answer, the worker of each open request."""
-        self._send = send
+        self._send = list(send)
         self._store = ChunkStore()
         self._received = [0] * len(send)
         """Per worker, the number of chunks that have arrived."""
@@ -30,6 +30,18 @@ class EmitReceiver:
         """Workers that were ever asked."""
         self._held: dict[int, list[tuple[int, SegmentReturned]]] = {}
         """Per worker, records that are held back, with the number of chunks that come before each."""
+
+    def add(self, send: Callable[[], Any]) -> None:
+        """Take in another worker, with what sends it a request."""
+        self._send.append(send)
+        self._received.append(0)
+
+    def restart(self, worker: int, send: Callable[[], Any]) -> None:
+        """Take in that another process has taken the place of a worker that is lost: it counts its chunks from the
+        first, and was never asked."""
+        self._send[worker] = send
+        self._received[worker] = 0
+        self._known.discard(worker)
 
     def begin(self, worker: int) -> None:
         """Ask a worker for chunks for the first time, if that was not done."""

@@ -295,7 +295,8 @@ class RayExecutor(Executor):
             self._ray.kill(before.actor)
             self._enter_loss(worker, f"process {before.pid} was ended, since it did not stop what was cancelled")
             self._workers[worker] = self._restart(before, worker)
-            self._channels[worker] = self._channel_to(worker)
+            channel = self._channels[worker] = self._channel_to(worker)
+            self._emits.restart(worker, channel.take_emits)
             self._reports.append(WorkerRestarted(worker))
         return True
 
