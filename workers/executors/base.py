@@ -134,6 +134,20 @@ class WorkerGone:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerJoined:
+    """Report: a worker that was asked for is there; it has the highest index in `Executor.cluster`."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinFailed:
+    """Report: a worker that was asked for does not come."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmitsArrived:
     """Report: a call that goes on has emitted much. All chunks of a call are reported before its `SegmentReturned`."""
 
@@ -148,6 +162,8 @@ Report: TypeAlias = (
     | CallInterrupted
     | WorkerGone
     | WorkerRestarted
+    | WorkerJoined
+    | JoinFailed
     | EmitsArrived
 )
 
@@ -162,7 +178,8 @@ class Executor(ABC):
     """Whether workers are other processes: values take time to come from there, and code shares no state."""
 
     def __init__(self, cluster: Cluster, host: str = "") -> None:
-        self.cluster: Final = cluster
+        self.cluster = cluster
+        """Its workers, those that are gone included: indices stay."""
         self.host: Final = host
         """This process's host: workers whose spec names it share its clock."""
         self._code: OrderedDict[str, Shipment] = OrderedDict()
@@ -241,6 +258,37 @@ class Executor(ABC):
         """End a worker, whatever it does, and start another in its place: `WorkerGone` and `WorkerRestarted` are
         reported. Does not wait for it. Return False if its process cannot be ended alone: nothing is done then."""
         return False
+
+    def add(self, count: int, options: Mapping[str, Any]) -> None:
+        """Ask for more workers, with these options beside those of the others. Does not block. Each is reported by
+        `WorkerJoined` or `JoinFailed`; it may take long to come.
+
+        Raises:
+            ExecutionError: no workers can join here.
+            TypeError, ValueError: options that no worker can have.
+        """
+        raise ExecutionError(
+            "workers in this process can neither be added nor removed: open the session with as many as it is to have, "
+            'Session(workers=...), or on Ray, Session("ray")'
+        )
+
+    @property
+    def joining(self) -> int:
+        """The number of workers that were asked for and have neither come nor failed."""
+        return 0
+
+    def stop_joining(self) -> None:  # noqa: B027 - where none can be asked for, none have to be given up
+        """Give up the workers that were asked for and have not come."""
+
+    def end(self, worker: int) -> None:
+        """End a worker on which nothing runs: `WorkerGone` is reported. What it has returned stays readable, also if
+        its machine is about to go."""
+        raise NotImplementedError
+
+    def leaving(self) -> dict[int, float]:
+        """Return the workers on machines that have announced their end, with the seconds that are left to each,
+        infinity if that is not known. May take some milliseconds."""
+        return {}
 
     @property
     def runs_here(self) -> bool:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from raygrad.errors import PlanError
 from raygrad.proto.ir.program import Record
+from raygrad.proto.ir.specs import is_stored
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import OnWorker, Plan, ValueLocation
 from raygrad.scheduler.model.progress import PlanRevision, RunProgress
@@ -113,14 +115,20 @@ class RunState:
 
     def is_worth_replanning(self, planner: Planner, progress: RunProgress, gain: float) -> bool:
         """Return whether the rest of the run, planned again, would end earlier by more than `gain` seconds."""
-        costs, residency = planner.latest_costs, [residency_of(one) for one in self.externals]
-        return is_worth_replanning(self.planned, progress, residency, costs, planner.cluster, gain)
+        costs, residency = planner.latest_costs, self._homes(progress)
+        try:
+            return is_worth_replanning(self.planned, progress, residency, costs, planner.cluster, gain)
+        except PlanError:  # something is tied to a worker that is about to leave
+            return False
 
     def plan_rest(self, planner: Planner, progress: RunProgress) -> int:
         """Plan the rest of the run again, and go on with that plan; return the number of new segments, 0 if the plan is
         kept."""
-        costs, residency = planner.latest_costs, [residency_of(one) for one in self.externals]
-        found = plan_rest(self.planned, progress, residency, costs, planner.cluster)
+        costs, residency = planner.latest_costs, self._homes(progress)
+        try:
+            found = plan_rest(self.planned, progress, residency, costs, planner.cluster)
+        except PlanError:  # something is tied to a worker that is about to leave, which waits for it
+            return 0
         if found is None:
             return 0
         new = len(found.plan.segments) - len(self.planned.plan.segments)
@@ -134,6 +142,15 @@ class RunState:
             for value in segment.pins
         }
         return new
+
+    def _homes(self, progress: RunProgress) -> list[int]:
+        """Return the residency of the external inputs. What workers that are about to leave have is in the store soon,
+        unless it cannot leave them."""
+        graph = self.planned.graph
+        return [
+            -1 if home in progress.lost and is_stored(graph.specs[graph.externals[index]]) else home
+            for index, home in enumerate(map(residency_of, self.externals))
+        ]
 
     def relocate(self, run: int, kept: Mapping[int, ValueLocation]) -> None:
         """Take in where values of another run, which is planned again, will be."""
