@@ -21,7 +21,7 @@ class RunProgress(NamedTuple):
     fixed: frozenset[int] = frozenset()
     """Values of the rest that runs submitted later read: each is to be made on the worker of the plan."""
     lost: frozenset[int] = frozenset()
-    """Workers that are lost or about to leave: nothing is planned there, unless it is tied to what cannot leave them."""
+    """Workers that are lost or about to leave: nothing is planned there, unless it is tied to what cannot leave."""
 
 
 class PlanRevision(NamedTuple):

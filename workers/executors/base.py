@@ -272,6 +272,11 @@ class Executor(ABC):
             'Session(workers=...), or on Ray, Session("ray")'
         )
 
+    def room(self) -> float:
+        """Return how many more workers could come now or later; infinity where machines are started for them. May take
+        some milliseconds."""
+        return 0.0
+
     @property
     def joining(self) -> int:
         """The number of workers that were asked for and have neither come nor failed."""

@@ -805,7 +805,7 @@ class Driver:
     def _idle(self) -> bool:
         """Tell whether nothing is in flight, neither on workers nor in another thread."""
         with self._lock:
-            return not (self.executor.busy or self.executor.joining or self._reports or self._delivering)
+            return not (self.executor.busy or self.workers.awaited or self._reports or self._delivering)
 
     def _flush_unpins(self) -> None:
         """Send pending unpins to workers without a running call."""

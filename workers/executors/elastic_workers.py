@@ -104,6 +104,11 @@ class ElasticWorkers:
         executor = self._executor
         return executor.remote and any(one.host != executor.host for one in executor.cluster.workers)
 
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for workers that have not come."""
+        return any(not one.by_scale for one in self._asked)
+
     # ---- workers that come -----------------------------------------------------------------------------------------
 
     def ask(self, count: int, options: Mapping[str, Any], *, by_scale: bool = False) -> Asked:
@@ -241,7 +246,9 @@ class ElasticWorkers:
             self._short_since = now
         elif now - self._short_since >= GROW_SECONDS or present < scale.least:
             self._short_since = None
-            self.ask(wanted, {}, by_scale=True)
+            wanted = int(min(wanted, self._executor.room()))
+            if wanted > 0:
+                self.ask(wanted, {}, by_scale=True)
         if self._idle_since is not None and now - self._idle_since >= scale.idle_seconds:
             self._refused = False
             if joining and all(one.by_scale for one in self._asked):

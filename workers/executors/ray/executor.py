@@ -7,6 +7,7 @@ restarts nothing."""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -54,7 +55,16 @@ from .actor_processes import as_execution_error, error_line, restart_worker, sta
 from .arrivals import Arrivals
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
 from .cluster_resources import cpu_slots, free_slots, read_leaving
-from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, object_nodes, ray_module, store_statistics
+from .connection import (
+    RAY_SHUT_DOWN,
+    connect,
+    disconnect,
+    may_grow,
+    node_id,
+    object_nodes,
+    ray_module,
+    store_statistics,
+)
 from .emit_receiver import EmitReceiver
 from .flush_timer import FlushTimer
 from .links import measure_links
@@ -335,6 +345,9 @@ class RayExecutor(Executor):
             for _ in range(count):
                 self._arrivals.ask(own)
 
+    def room(self) -> float:
+        return math.inf if may_grow() else free_slots(self._options)
+
     @property
     def joining(self) -> int:
         return len(self._arrivals.waiting)
@@ -370,7 +383,12 @@ class RayExecutor(Executor):
     def leaving(self) -> dict[int, float]:
         if self._closed or not self._connection.alive:
             return {}
-        nodes = read_leaving()
+        try:
+            nodes = read_leaving()
+        except Exception:  # of Ray's client, which is another one for each way in which Ray can be gone
+            if self._connection.alive and not self._closed:
+                raise
+            return {}
         return {
             index: nodes[worker.node_id]
             for index, worker in enumerate(list(self._workers))
@@ -392,7 +410,7 @@ class RayExecutor(Executor):
         """Put objects that are in the store of one node only into that of this process's node."""
         there = object_nodes(list(self._objects.values())) if self._objects else {}
         for name, reference in list(self._objects.items()):
-            if there.get(reference) == {node}:
+            if there.get(reference) == frozenset((node,)):
                 try:
                     self._objects[name] = self._ray.put(self._ray.get(reference, timeout=RESCUE_DEADLINE))
                 except self._ray.exceptions.RayError:

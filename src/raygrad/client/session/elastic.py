@@ -6,9 +6,9 @@ refused if it may give other bits. The driver does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from raygrad.errors import SessionError
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
@@ -36,11 +36,12 @@ def checked_workers(workers: Any) -> tuple[int | None, Scale | None]:
         return None, None
     if not isinstance(workers, tuple | list):
         return whole(where, workers, 1, MOST_WORKERS), None
-    if len(workers) != 2:
+    bounds: list[Any] = list(cast("Sequence[Any]", workers))
+    if len(bounds) != 2:
         raise ValueError(
             f"{where} takes a number, or the least and the most as in workers=(2, 16), got {shown(workers)}"
         )
-    least, most = (whole(where, one, 1, MOST_WORKERS) for one in workers)
+    least, most = (whole(where, one, 1, MOST_WORKERS) for one in bounds)
     if least > most:
         raise ValueError(
             f"{where} takes the least before the most, as in workers=({most}, {least}), got {shown(workers)}"
@@ -59,7 +60,8 @@ def check_elastic(
     what = "Session(workers=(least, most))"
     if address == "local":
         raise ValueError(f"{what} is for sessions on Ray; in this process say how many there are: Session(workers=4)")
-    if gpus or (options.get("worker_options") or {}).get("num_gpus"):
+    offers: Mapping[str, Any] = options.get("worker_options") or {}
+    if gpus or offers.get("num_gpus"):
         raise ValueError(f"{what}: workers that join serve no GPUs; say how many workers there are: workers=4, gpus=4")
     if options.get("placement_group") is not None:
         raise ValueError(f"{what}: a placement group has a bundle for each of so many workers; leave one of them out")
