@@ -583,6 +583,7 @@ class Session:
         self._check_open()
         index = worker_index(self._driver.executor.cluster.workers, worker)
         deadline = None if timeout is None else time.monotonic() + timeout
+        self._submitter.release_dropped()  # what nobody holds any more need not be brought anywhere
         with self._waiter.unlocked():
             self._driver.remove_worker(index, deadline)
 
