@@ -25,6 +25,12 @@ CODE_CACHE_SIZE: Final = 4096
 """Pieces of user code that an executor caches. Each submission sends what it needs again, so older ones may go."""
 
 
+FIXED_WORKERS: Final = (
+    "workers in this process can neither be added nor removed: open the session with as many as it is to have, "
+    'Session(workers=...), or on Ray, Session("ray")'
+)
+
+
 class ObjectId(NamedTuple):
     """The name of an object: the export `number` of a segment of a run; with segment -1, the pinned value `number` of
     that run, which `Executor.fetch` made an object; with segment -2, a copy of it by `Executor.copy`."""
@@ -267,10 +273,7 @@ class Executor(ABC):
             ExecutionError: no workers can join here.
             TypeError, ValueError: options that no worker can have.
         """
-        raise ExecutionError(
-            "workers in this process can neither be added nor removed: open the session with as many as it is to have, "
-            'Session(workers=...), or on Ray, Session("ray")'
-        )
+        raise ExecutionError(FIXED_WORKERS)
 
     def room(self) -> float:
         """Return how many more workers could come now or later; infinity where machines are started for them. May take
@@ -288,7 +291,7 @@ class Executor(ABC):
     def end(self, worker: int) -> None:
         """End a worker on which nothing runs: `WorkerGone` is reported. What it has returned stays readable, also if
         its machine is about to go."""
-        raise NotImplementedError
+        raise ExecutionError(FIXED_WORKERS)
 
     def leaving(self) -> dict[int, float]:
         """Return the workers on machines that have announced their end, with the seconds that are left to each,

@@ -15,7 +15,7 @@ from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.plan import WorkerSpec
 from raygrad.scheduler.planning.planner import Planner
 
-from .base import Executor
+from .base import FIXED_WORKERS, Executor
 
 GROW_SECONDS: Final = 1.0
 """Seconds for which there is more work than workers before another one is asked for: a Ray that has to start a machine
@@ -162,8 +162,10 @@ class ElasticWorkers:
         """Begin to empty a worker.
 
         Raises:
-            ExecutionError: it is the last one, or is not there.
+            ExecutionError: it is the last one, or is not there, or lives in this process.
         """
+        if not self._executor.remote:
+            raise ExecutionError(FIXED_WORKERS)
         spec = self._executor.cluster.workers[worker]
         if worker in self.leaving:
             return
