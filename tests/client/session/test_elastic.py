@@ -8,6 +8,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.session.elastic import admission, check_addition, checked_workers, worker_index
+from raygrad.client.session.memory_limits import Memory
 from raygrad.errors import ExecutionError, NumericsError, SessionError
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planning.planner import Planner
@@ -71,7 +72,8 @@ def test_a_worker_is_named_by_index_or_name():
 
 def test_limits_for_each_worker_leave_none_for_one_that_joins():
     check_addition("1GiB", None)
-    for memory in (["1GiB"], {0: "1GiB"}):
+    limits: list[Memory] = [["1GiB"], {0: "1GiB"}]
+    for memory in limits:
         with pytest.raises(SessionError, match="one for all"):
             check_addition(memory, None)
 

@@ -396,12 +396,14 @@ class RayExecutor(Executor):
         }
 
     def end(self, worker: int) -> None:
-        """Objects that are only in the store of a node which has announced its end are put into another one."""
+        """With the last worker of this session on another node, which may go at any time now, objects that only that
+        node's store has are put into the store of this one."""
         with self._lock:
             process = self._workers[worker]
             if self._closed or self.unusable or process.lost:
                 return
-            if process.node_id in read_leaving():
+            mates = [one for one in self._workers if one.node_id == process.node_id and not one.lost]
+            if process.node_id != self.host and (len(mates) == 1 or process.node_id in read_leaving()):
                 self._rescue_objects(process.node_id)
             self._ray.kill(process.actor)
             self._enter_loss(worker, f"process {process.pid} was ended: the session let go of the worker")
