@@ -44,6 +44,13 @@ class WorkerLoss(NamedTuple):
     """When; None for a time drawn evenly from the predicted time of all submissions."""
 
 
+class WorkerDrain(NamedTuple):
+    """A worker is to leave: it is emptied, and ends then."""
+
+    worker: int
+    at: float
+
+
 class SegmentRaise(NamedTuple):
     """The code of a segment raises at its end."""
 
@@ -51,7 +58,7 @@ class SegmentRaise(NamedTuple):
     segment: int
 
 
-Failure = WorkerLoss | SegmentRaise
+Failure = WorkerLoss | WorkerDrain | SegmentRaise
 
 
 class SegmentTrace(NamedTuple):
@@ -129,6 +136,8 @@ class SimulatedRun:
     """(run, when it had finished) of each that did."""
     revisions: tuple[tuple[int, float], ...] = ()
     """(run, when) of each time that the rest of a run was planned again."""
+    drained: tuple[tuple[int, float], ...] = ()
+    """(worker, when) of each worker that was emptied and has ended."""
     planned: tuple[Planned, ...] = field(default=(), compare=False, repr=False)
     """Per submission, its plan as it was in the end."""
     commands: int = field(default=0)

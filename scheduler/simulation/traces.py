@@ -22,6 +22,7 @@ class Traces:
     failures: list[FailureTrace] = field(default_factory=list[FailureTrace])
     finished: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     revisions: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    drained: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     commands: int = 0
     events: int = 0
 
@@ -54,6 +55,7 @@ class Traces:
             failures=tuple(self.failures),
             finished=tuple(self.finished),
             revisions=tuple(self.revisions),
+            drained=tuple(self.drained),
             commands=self.commands,
             events=self.events,
         )
