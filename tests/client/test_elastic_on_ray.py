@@ -208,6 +208,8 @@ def test_workers_for_which_there_is_no_room_are_given_up(ray_started: Any):
             session.add_workers(timeout=1.0, num_cpus=64)
         with pytest.raises(ValueError, match="serve no GPUs"):
             session.add_workers(num_gpus=1)
+        with pytest.raises(ValueError, match="'max_restarts'"):
+            session.add_workers(max_restarts=3)
         assert session.add_workers(num_cpus=2) == ("worker 1",)
         assert (rg.ones(3) * 2.0).tolist() == [2.0] * 3
         assert session.workers == 2

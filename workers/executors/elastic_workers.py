@@ -5,7 +5,7 @@ here it is decided which, and the planner is told, so that no new plan has work 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -145,6 +145,8 @@ class ElasticWorkers:
         self._asked.clear()
 
     def _enter(self, found: str | Exception) -> None:
+        if not self._asked:
+            return  # it came just when it was given up: it is welcome all the same
         asked = self._asked[0]
         if isinstance(found, str):
             asked.names.append(found)
@@ -230,14 +232,15 @@ class ElasticWorkers:
             if worker in present and len(present) > 1:
                 self.drain(worker)
         if self._scale is not None:
-            self._rescale(self._scale, self._clock())
+            self._rescale(self._scale, self._clock(), leaving)
 
-    def _rescale(self, scale: Scale, now: float) -> None:
+    def _rescale(self, scale: Scale, now: float, leaving: Container[int]) -> None:
         segments = sum(
             not one.state.final for run in self._machine.state.runs.values() if not run.finished for one in run.segments
         )
         present, joining = len(self.present), self._executor.joining
-        wanted = max(scale.least, min(segments, scale.most)) - present - joining
+        staying = len([one for one in self.present if one not in leaving])
+        wanted = max(scale.least, min(segments, scale.most)) - staying - joining
         if segments:
             self._idle_since = None
         elif self._idle_since is None:
@@ -246,7 +249,7 @@ class ElasticWorkers:
             self._short_since = None
         elif self._short_since is None:
             self._short_since = now
-        elif now - self._short_since >= GROW_SECONDS or present < scale.least:
+        elif now - self._short_since >= GROW_SECONDS or staying < scale.least:
             self._short_since = None
             wanted = int(min(wanted, self._executor.room()))
             if wanted > 0:

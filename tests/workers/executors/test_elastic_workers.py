@@ -202,3 +202,28 @@ def test_only_workers_on_other_machines_may_leave_unasked():
     there = replace(talk.cluster.workers[1], host="there")
     talk.cluster = replace(talk.cluster, workers=(talk.cluster.workers[0], there))
     assert talk.workers.may_leave
+
+
+def test_the_last_worker_is_replaced_before_its_machine_goes_where_the_session_says_how_many_there_are_to_be():
+    talk = StandIn(1, Scale(1, 2))
+    doomed = {0: 30.0}
+    talk.look(leaving=doomed)
+    talk.look(0.5, leaving=doomed)
+    assert talk.joining == 1
+    assert talk.ended == []
+    talk.come()
+    talk.look(0.5, leaving=doomed)
+    assert talk.ended == [0]
+    talk.go(0)
+    assert talk.workers.present == [1]
+
+
+def test_a_worker_that_comes_just_when_it_was_given_up_stays():
+    talk = StandIn(1)
+    talk.workers.ask(1, {})
+    talk.workers.give_up()
+    talk.joining = 1
+    talk.come()
+    assert talk.workers.present == [0, 1]
+    talk.workers.join_failed("another one that was given up")
+    assert talk.warned == []

@@ -59,7 +59,7 @@ class Arrivals:
                     arrival.ready = take_hello(arrival.process, f"worker {number}")
                     return None
                 take_ready(arrival.process, arrival.ready)
-            except ExecutionError as error:
+            except (ExecutionError, Warning) as error:  # a warning that the user has made an error
                 self._drop(arrival)
                 return str(error)
             self.waiting.remove(arrival)

@@ -45,6 +45,7 @@ from ..options import (
     checked_address,
     flag,
     named,
+    options_of,
     path_of,
     seconds,
     shown,
@@ -560,6 +561,7 @@ class Session:
         timeout = seconds("session.add_workers(timeout=...)", timeout)
         self._check_open()
         check_addition(*self._memory)
+        options_of("ray", {"worker_options": options})
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._waiter.unlocked():
             return self._driver.add_workers(n, options, deadline)
