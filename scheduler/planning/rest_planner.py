@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from raygrad.proto.ir.specs import is_stored
+from raygrad.proto.ir.specs import can_leave
 
 from ..model.costs import Costs
 from ..model.dag import Dag, Platform, dag_of_merged_edges
@@ -252,7 +252,7 @@ class _Rest:
         """Return whether all that a node makes can leave its worker, as far as is known."""
         priced = self.priced
         made = range(priced.first[node], priced.first[node] + len(priced.graph.nodes[node].outputs))
-        return all([is_stored(priced.graph.specs[priced.spec[value]]) for value in made])
+        return all([can_leave(priced.graph.specs[priced.spec[value]]) for value in made])
 
     def schedule(self) -> _Found:
         """Return the schedule of the rest that is predicted to end first."""

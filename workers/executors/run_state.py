@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.program import Record
-from raygrad.proto.ir.specs import is_stored
+from raygrad.proto.ir.specs import can_leave
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import OnWorker, Plan, ValueLocation
 from raygrad.scheduler.model.progress import PlanRevision, RunProgress
@@ -148,7 +148,7 @@ class RunState:
         unless it cannot leave them."""
         graph = self.planned.graph
         return [
-            -1 if home in progress.lost and is_stored(graph.specs[graph.externals[index]]) else home
+            -1 if home in progress.lost and can_leave(graph.specs[graph.externals[index]]) else home
             for index, home in enumerate(map(residency_of, self.externals))
         ]
 
