@@ -470,16 +470,16 @@ class Driver:
             arrivals = self.workers.ask(count, options)
         try:
             self.wait(lambda: arrivals.over, deadline)
-        except BaseException as error:
-            with self._lock:
-                self.workers.give_up()
-            if isinstance(error, WaitTimeout):
-                raise WaitTimeout(
-                    f"{len(arrivals.names)} of {count} workers have joined in time, and the others were given up: Ray "
-                    "has no room for them, or is still starting machines. Ask for fewer, for less each "
-                    "(num_cpus=0.5), or wait longer (timeout=300)"
-                ) from None
-            raise
+        except WaitTimeout:
+            raise WaitTimeout(
+                f"{len(arrivals.names)} of {count} workers have joined in time, and the others were given up: Ray has "
+                "no room for them, or is still starting machines. Ask for fewer, for less each (num_cpus=0.5), or wait "
+                "longer (timeout=300)"
+            ) from None
+        finally:
+            if not arrivals.over:
+                with self._lock:
+                    self.workers.give_up()
         if arrivals.failed:
             raise arrivals.failed[0]
         return tuple(arrivals.names)
@@ -709,7 +709,8 @@ class Driver:
                 case ExportValue(worker=worker, run=run, value=value):
                     known = self._runs.get(run)
                     requested = known is not None and value in known.requested
-                    self.executor.fetch(worker, run, value, self._producer_of(run, value), requested=requested)
+                    with contextlib.suppress(WorkerLost):  # which is reported next
+                        self.executor.fetch(worker, run, value, self._producer_of(run, value), requested=requested)
                 case DropExport(run=run, segment=segment, export=export):
                     self.executor.drop(ObjectId(run, segment, export))
                 case DropValue(run=run, value=value):
