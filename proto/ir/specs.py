@@ -98,6 +98,11 @@ def is_stored(spec: Spec) -> bool:
     return isinstance(spec, ContextSpec) and not spec.stays
 
 
+def can_leave(spec: Spec) -> bool:
+    """Tell whether a value can be brought to another worker, as far as is known: it is no context that stays."""
+    return not isinstance(spec, ContextSpec) or not spec.stays
+
+
 def is_sized(spec: Spec) -> bool:
     """Tell whether a value is a context with known bytes of its own."""
     return isinstance(spec, ContextSpec) and spec.nbytes is not None and spec.nbytes > 0

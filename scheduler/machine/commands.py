@@ -185,6 +185,23 @@ class ReplaceWorker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndWorker:
+    """End a worker that was drained: nothing runs there, and nothing that is needed is there alone. Answered by
+    `WorkerDied`."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepWorker:
+    """Tell the user that a worker is not drained after all: (`run`, `value`) cannot leave it."""
+
+    worker: int
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishRun:
     """All segments of the run are done, and all runs that it reads from have finished: its kept values exist."""
 
@@ -243,6 +260,8 @@ Command = (
     | LoseValue
     | StopSegments
     | ReplaceWorker
+    | EndWorker
+    | KeepWorker
     | FinishRun
     | FailRun
 )

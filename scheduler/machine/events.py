@@ -62,7 +62,8 @@ class RunSubmitted:
     """The number of workers among which what has not started is divided again if the plan turns out wrong; 1 if it
     never is."""
     recoverable: bool = True
-    """What is lost of it may be planned again; False for a plan that keeps limits of memory."""
+    """What is lost of it may be planned again, and its rest once there are several workers; False for a plan that keeps
+    limits of memory."""
     supplied_bytes: int = 0
     """Bytes of arrays that the client supplies, and keeps as long as something may have to be made again of them."""
 
@@ -212,6 +213,31 @@ class WorkerReplaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersAdded:
+    """Workers have joined, and the planner knows them. They have the highest indices."""
+
+    at: float
+    workers: int
+    """How many workers there are now, counting those that are gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRequested:
+    """A worker is to end once it is empty, and the planner makes no more plans for it; see `draining`."""
+
+    at: float
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainCancelled:
+    """A worker stays after all, and the planner makes plans for it again."""
+
+    at: float
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentsWithdrawn:
     """The workers have answered `WithdrawSegments`: these (run, segment) had not begun and never will in this attempt.
     The others have begun, or ended, and come back as ever."""
@@ -275,6 +301,9 @@ Event = (
     | RunStopped
     | StopAnswered
     | WorkerReplaced
+    | WorkersAdded
+    | DrainRequested
+    | DrainCancelled
     | PlanReviewed
     | SegmentsWithdrawn
     | RestPlanned

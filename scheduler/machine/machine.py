@@ -19,6 +19,8 @@ in any order.
   are only counted.
 - *Recovery.* What was lost and is needed is planned again, with what has not begun (`recovery`); runs that have ended
   are remembered as long as something of them may have to be made again (`lineage`).
+- *Workers that come and go.* New workers take over work of runs that go on, and a worker that is to leave is emptied
+  before (`draining`).
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ from ..model.plan import InStore, OnWorker, Plan
 from .cancellation import STOP_GRACE, Canceller
 from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue, RestartWorker
 from .dispatch import Dispatcher
+from .draining import Drainer
 from .events import (
+    DrainCancelled,
+    DrainRequested,
     Event,
     PlanReviewed,
     PlanSubmitted,
@@ -51,6 +56,7 @@ from .events import (
     ValueRequested,
     WorkerDied,
     WorkerReplaced,
+    WorkersAdded,
     run_submitted,
 )
 from .liveness import Liveness
@@ -97,6 +103,7 @@ class Machine:
         self._reviser = Reviser(self.state, self._liveness)
         self.retries = retries
         self._recoverer = Recoverer(self.state, self._liveness, self._reviser, retries, self._fail_for_loss)
+        self._drainer = Drainer(self.state, self._liveness, self._reviser)
         self._canceller = Canceller(self.state, self._liveness, grace)
         self._at = 0.0
         self._came_back: tuple[LiveRun, int] | None = None
@@ -129,6 +136,14 @@ class Machine:
                     self._dropped(event)
                 case WorkerDied():
                     self._lost(event.worker)
+                    self._drainer.gone(event.worker)
+                case WorkersAdded():
+                    self.state.workers = max(self.state.workers, event.workers)
+                    self._drainer.add(event.workers, event.at)
+                case DrainRequested():
+                    self._drainer.begin(event.worker)
+                case DrainCancelled():
+                    self._drainer.cancel(event.worker)
                 case RunAbandoned():
                     self._abandoned(event)
                 case RunStopped():
@@ -155,6 +170,8 @@ class Machine:
                 self._recoverer.begin(event.at)
             if self.state.recovery is not None:
                 self._recoverer.proceed(event.at)
+            if self.state.draining and self.state.recovery is None and not self.state.damaged:
+                self._drainer.look(event.at)
             if self.state.stirred:
                 self.dispatcher.dispatch(event.at)
             if self._came_back is not None:
@@ -186,6 +203,7 @@ class Machine:
         state.last_run = number
         segments = [LiveSegment(number, index, given) for index, given in enumerate(event.segments)]
         run = LiveRun(number, segments, event.open_ended, len(segments))
+        run.replans = event.recoverable
         run.recoverable = event.recoverable and self.retries > 0
         run.supplied_bytes = event.supplied_bytes
         state.workers = max(state.workers, event.workers)
@@ -524,6 +542,7 @@ class Machine:
         else:
             if live is None or self._liveness.maker(value).state.final:  # else that was lost
                 self._fail_readers(value)
+                self._drainer.not_exported(value)
             self._liveness.object_failed(value)
 
     def _fail_readers(self, value: LiveValue) -> None:

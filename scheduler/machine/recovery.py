@@ -283,13 +283,10 @@ class Recoverer:
             alive=frozenset([one.value for one in run.values.values() if self._is_there(run, one)]),
             wanted=frozenset([one.value for one in run.values.values() if self._is_needed(one)]),
             owned=frozenset(
-                [
-                    one.value
-                    for one in run.values.values()
-                    if not self._is_there(run, one) and (one.held or one.readers)
-                ]
+                [one.value for one in run.values.values() if not self._is_there(run, one) and (one.held or one.readers)]
             ),
             gone=frozenset([one.index for one in run.segments if one.orphaned]),
+            dead=frozenset(self._state.lost_workers),
             damaged=self.lacks(run),
         )
 

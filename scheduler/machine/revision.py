@@ -154,7 +154,7 @@ class Reviser:
 
     def _unavailable(self, outlook: Outlook, worker: int) -> bool:
         """Return whether a worker without work of a run is lost, or has work of other runs."""
-        lost = worker in self._state.lost_workers
+        lost = worker in self._state.lost_workers or worker in self._state.draining
         return lost or self._state.in_flight.get(worker, 0) > len(outlook.running[worker])
 
     def progress(self, run: LiveRun, running: list[int], rest: list[int], at: float) -> RunProgress:
@@ -177,7 +177,7 @@ class Reviser:
             running=tuple(elapsed),
             rest=tuple(rest),
             fixed=frozenset(self._read_later(run, rest)) if run.dependants else frozenset(),
-            lost=frozenset(self._state.lost_workers),
+            lost=frozenset(self._state.lost_workers) | self._state.draining.keys(),
             kept=frozenset(run.values),
             run=run.run,
         )

@@ -300,6 +300,8 @@ class LiveRun:
     """(run, value) of all that it reads of other runs."""
     retained: bool = False
     """It counts in the lineage of what it has read: something of it may have to be made again."""
+    replans: bool = True
+    """Its plan keeps no limits of memory, so that it may be planned again once there are several workers."""
 
 
 @dataclass(slots=True)
@@ -337,6 +339,10 @@ class State:
     """When the first of these is overdue; see `TimePassed`."""
     replacing: set[int] = field(default_factory=set[int])
     """Workers that are being replaced: nothing is commanded there meanwhile."""
+    draining: dict[int, set[int]] = field(default_factory=dict[int, "set[int]"])
+    """By worker that is to end once it is empty, the runs that were planned again for that; see `draining`."""
+    ending: set[int] = field(default_factory=set[int])
+    """Those of them that are empty, and end."""
     late_results: int = 0
     """Answers that came too late to count, and were dropped."""
     saved_bytes: int = 0

@@ -22,7 +22,7 @@ class RunProgress(NamedTuple):
     fixed: frozenset[int] = frozenset()
     """Values of the rest that runs submitted later read: each is to be made on the worker of the plan."""
     lost: frozenset[int] = frozenset()
-    """Workers that are lost."""
+    """Workers that are lost or about to leave: nothing is planned there, unless it is tied to what cannot leave."""
     kept: frozenset[int] = frozenset()
     """Kept values that somebody may still read."""
     run: int = -1
@@ -49,6 +49,8 @@ class RunRemains(NamedTuple):
     again."""
     gone: frozenset[int]
     """Segments that have run on workers that have died since: what they pinned is lost."""
+    dead: frozenset[int]
+    """Workers that have died, and in whose place no other process has come."""
     damaged: bool
     """Something of its rest was lost, so that the rest must be planned again."""
 

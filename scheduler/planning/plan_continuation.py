@@ -78,6 +78,7 @@ def continue_plan(
     revised = replace(
         plan,
         hash=blake2b(repr(made_of).encode(), digest_size=16).digest(),
+        workers=tuple([worker.name for worker in cluster.workers]),
         segments=tuple(segments),
         node_worker=tuple(node_worker),
         kept=kept,

@@ -3,8 +3,8 @@
 A node runs again if something that it makes is needed and not left: by a node that runs anyway, by a later run, or by
 the client. The search goes from what is needed back to what is left, through runs that have ended too, latest first;
 it runs nothing whose results are left. Then each run is planned again, earliest first, so that what it reads of others
-is where these plans make it: its nodes are scheduled one by one around what runs, as by the rest planner, and neighbours
-on one worker become segments.
+is where these plans make it: its nodes are scheduled one by one around what runs, as by the rest planner, and
+neighbours on one worker become segments.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def plan_recovery(
     listed = rest.schedule().listed if tasks else None
     blocks = [] if listed is None else _blocks(rest, rest.in_order(listed), run.suspects)
     for block in blocks:
-        if block.worker in progress.lost:
+        if block.worker in run.remains.dead:
             raise PlanError(f"no worker that is left can run node {block.nodes[0]}: it is tied to a worker that died")
     return continue_plan(planned, progress, residency, cluster, rest.priced, blocks, found.owned, run.remains)
 

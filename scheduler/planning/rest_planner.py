@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from raygrad.proto.ir.specs import can_leave
+
 from ..model.costs import Costs
 from ..model.dag import Dag, Platform, dag_of_merged_edges
 from ..model.disjoint_sets import find_root
@@ -227,7 +229,7 @@ class Rest:
                 mine = find_root(group, place)
                 group[max(other, mine)] = min(other, mine)
                 worker = worker_of.get(root, found.forced.get(root, -1))
-                if worker < 0 and node in stays and task.worker in there:
+                if worker < 0 and node in stays and not (task.worker in self.progress.lost and self._leaves(node)):
                     worker = task.worker
                 if worker >= 0:
                     able &= {worker}
@@ -247,6 +249,12 @@ class Rest:
                 choices[root] = tuple(sorted(some))
         where = [*fixed, *[only.get(place, -1) for place in range(shift, len(dag))]]
         return problem_of_dag(dag, Platform.of(self.workers), group=group, fixed=where, allowed=choices)
+
+    def _leaves(self, node: int) -> bool:
+        """Return whether all that a node makes can leave its worker, as far as is known."""
+        priced = self.priced
+        made = range(priced.first[node], priced.first[node] + len(priced.graph.nodes[node].outputs))
+        return all([can_leave(priced.graph.specs[priced.spec[value]]) for value in made])
 
     def schedule(self) -> _Found:
         """Return the schedule of the rest that is predicted to end first."""

@@ -117,9 +117,7 @@ class _Lowering:
             lowered = placed(node, tuple(map(slot_of, node.inputs)), outputs)
             places = slot[first[index] : first[index] + len(outputs)]
             if again:
-                places = [
-                    UNDEFINED if value in again else place for value, place in enumerate(places, first[index])
-                ]
+                places = [UNDEFINED if value in again else place for value, place in enumerate(places, first[index])]
             steps.append(Step(index, lowered, tuple(places), tuple(freed)))
         program = Program(
             slots=len(held),

@@ -44,6 +44,13 @@ class WorkerLoss(NamedTuple):
     """When; None for a time drawn evenly from the predicted time of all submissions."""
 
 
+class WorkerDrain(NamedTuple):
+    """A worker is to leave: it is emptied, and ends then."""
+
+    worker: int
+    at: float
+
+
 class SegmentRaise(NamedTuple):
     """The code of a segment raises at its end."""
 
@@ -51,7 +58,7 @@ class SegmentRaise(NamedTuple):
     segment: int
 
 
-Failure = WorkerLoss | SegmentRaise
+Failure = WorkerLoss | WorkerDrain | SegmentRaise
 
 
 class SegmentTrace(NamedTuple):
@@ -133,6 +140,8 @@ class SimulatedRun:
     """(run, when, nodes that had run and run again) of each time that what was lost of a run was planned again."""
     lost_values: tuple[tuple[int, int], ...] = ()
     """(run, value) of each that the client held and that could not be made again."""
+    drained: tuple[tuple[int, float], ...] = ()
+    """(worker, when) of each worker that was emptied and has ended."""
     planned: tuple[Planned, ...] = field(default=(), compare=False, repr=False)
     """Per submission, its plan as it was in the end."""
     commands: int = field(default=0)

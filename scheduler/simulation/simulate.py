@@ -28,7 +28,16 @@ from ..model.costs import Costs
 from ..model.plan import Cluster, WorkerSpec
 from ..planning.planner import Planned, make_plan
 from .node_durations import NodeDurations
-from .scenario import Failure, SimulatedRun, VirtualLink, VirtualSubmission, WhatIf, WorkerLoss, as_submissions
+from .scenario import (
+    Failure,
+    SimulatedRun,
+    VirtualLink,
+    VirtualSubmission,
+    WhatIf,
+    WorkerDrain,
+    WorkerLoss,
+    as_submissions,
+)
 from .virtual_event_loop import VirtualDriver
 
 
@@ -181,7 +190,7 @@ def _check(
         if not (0 <= min(pair) and max(pair) < workers) or link.latency < 0 or link.bandwidth <= 0:
             raise PlanError(f"{link} from worker {pair[0]} to {pair[1]} of {workers} is no link")
     for failure in failures:
-        if isinstance(failure, WorkerLoss):
+        if isinstance(failure, WorkerLoss | WorkerDrain):
             if not 0 <= failure.worker < workers or (failure.at is not None and failure.at < 0):
                 raise PlanError(f"{failure} names no worker of {workers}, or no time")
         elif not 0 <= failure.run < len(submissions) or not (

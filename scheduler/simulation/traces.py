@@ -22,8 +22,11 @@ class Traces:
     failures: list[FailureTrace] = field(default_factory=list[FailureTrace])
     finished: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     revisions: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
-    recoveries: list[tuple[int, float, tuple[int, ...]]] = field(default_factory=list[tuple[int, float, tuple[int, ...]]])
+    recoveries: list[tuple[int, float, tuple[int, ...]]] = field(
+        default_factory=list[tuple[int, float, tuple[int, ...]]]
+    )
     lost_values: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    drained: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     commands: int = 0
     events: int = 0
 
@@ -58,6 +61,7 @@ class Traces:
             revisions=tuple(self.revisions),
             recoveries=tuple(self.recoveries),
             lost_values=tuple(self.lost_values),
+            drained=tuple(self.drained),
             commands=self.commands,
             events=self.events,
         )

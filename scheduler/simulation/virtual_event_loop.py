@@ -15,7 +15,7 @@ from itertools import count
 
 import numpy as np
 
-from raygrad.errors import InvariantViolation
+from raygrad.errors import InvariantViolation, PlanError
 
 from ..machine.commands import (
     Command,
@@ -23,10 +23,12 @@ from ..machine.commands import (
     DropCopy,
     DropExport,
     DropValue,
+    EndWorker,
     ExportValue,
     FailRun,
     FinishRun,
     ForgetRun,
+    KeepWorker,
     LoseValue,
     PlanRecovery,
     PlanRest,
@@ -40,6 +42,7 @@ from ..machine.commands import (
     WithdrawSegments,
 )
 from ..machine.events import (
+    DrainRequested,
     Event,
     PlanReviewed,
     RecoveryPlan,
@@ -75,6 +78,7 @@ from .scenario import (
     VirtualLink,
     VirtualSubmission,
     VirtualTransfer,
+    WorkerDrain,
     WorkerLoss,
 )
 from .traces import Traces
@@ -149,6 +153,8 @@ class VirtualDriver:
         for failure in failures:
             if isinstance(failure, SegmentRaise):
                 self.raising[failure.run, failure.segment] = failure
+            elif isinstance(failure, WorkerDrain):
+                self._at(failure.at, self._drain, failure.worker)
             else:
                 at = float(generator.uniform(0.0, horizon)) if failure.at is None else failure.at
                 self._at(at, self._lose, failure)
@@ -306,11 +312,21 @@ class VirtualDriver:
                 self._restart(command)
             case PlanRecovery():
                 self._plan_recovery(command)
+            case EndWorker(worker=worker):
+                left = [one for one in self.workers[worker].open.values() if one.segment != COPY]
+                if left:
+                    raise InvariantViolation(f"worker {worker} is to end, and {left} are not over")
+                self.traces.drained.append((worker, self.now))
+                self._at(self.now, self._lose, WorkerLoss(worker))
+            case KeepWorker(worker=worker):
+                self.cluster = self.cluster.restored(worker)
             case ReviewPlan(run=run, progress=progress, gain=gain):
                 given = (self.plans[run], progress, self._residency(run), self.costs, self.cluster)
-                self._at(
-                    self.now, self._tell, PlanReviewed(at=self.now, run=run, worth=is_worth_replanning(*given, gain))
-                )
+                try:
+                    worth = is_worth_replanning(*given, gain)
+                except PlanError:  # something is tied to a worker that is to leave
+                    worth = False
+                self._at(self.now, self._tell, PlanReviewed(at=self.now, run=run, worth=worth))
             case WithdrawSegments():
                 self._at(self.now + (self.withdraw_seconds or 0.0), self._withdraw, command)
             case PlanRest():
@@ -389,7 +405,10 @@ class VirtualDriver:
     def _plan_rest(self, command: PlanRest) -> None:
         run = command.run
         residency = self._residency(run)
-        found = plan_rest(self.plans[run], command.progress, residency, self.costs, self.cluster)
+        try:
+            found = plan_rest(self.plans[run], command.progress, residency, self.costs, self.cluster)
+        except PlanError:  # something is tied to a worker that is to leave, which waits for it
+            found = None
         if found is not None:
             self.plans[run] = found
             self.traces.revisions.append((run, self.now))
@@ -400,9 +419,7 @@ class VirtualDriver:
     def _plan_recovery(self, command: PlanRecovery) -> None:
         if self._forgotten.intersection([one.run for one in command.runs]):
             raise InvariantViolation("a run is to be recovered that was to be forgotten")
-        runs = {
-            one.run: RunToRecover(self.plans[one.run], one, self._sources(one.run)) for one in command.runs
-        }
+        runs = {one.run: RunToRecover(self.plans[one.run], one, self._sources(one.run)) for one in command.runs}
         plans: list[RecoveryPlan] = []
 
         def adopt(run: int, planned: Planned, nodes: NodesToRun) -> None:
@@ -444,7 +461,9 @@ class VirtualDriver:
         if not one.sources:
             return one.residency or (-1,) * len(one.planned.graph.externals)
         places = [
-            place_of(self.plans, self.moved, *source) if source and source[1] in self.plans[source[0]].plan.kept else None
+            place_of(self.plans, self.moved, *source)
+            if source and source[1] in self.plans[source[0]].plan.kept
+            else None
             for source in one.sources
         ]
         return tuple([place.worker if isinstance(place, OnWorker) else -1 for place in places])
@@ -649,6 +668,13 @@ class VirtualDriver:
         if raised is not None:
             self.traces.failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
         return sum(sizes)
+
+    def _drain(self, worker: int) -> None:
+        """Have a worker emptied, unless it is the last one."""
+        there = [index for index, one in enumerate(self.cluster.workers) if not one.lost and self.workers[index].alive]
+        if worker in there and len(there) > 1:
+            self.cluster = self.cluster.without(worker)
+            self._tell(DrainRequested(at=self.now, worker=worker))
 
     def _lose(self, loss: WorkerLoss) -> None:
         """Handle the death of a worker: results that it has not returned will never be made."""

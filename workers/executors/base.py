@@ -25,6 +25,12 @@ CODE_CACHE_SIZE: Final = 4096
 """Pieces of user code that an executor caches. Each submission sends what it needs again, so older ones may go."""
 
 
+FIXED_WORKERS: Final = (
+    "workers in this process can neither be added nor removed: open the session with as many as it is to have, "
+    'Session(workers=...), or on Ray, Session("ray")'
+)
+
+
 class ObjectId(NamedTuple):
     """The name of an object: the export `number` of a segment of a run; with segment -1, the pinned value `number` of
     that run, which `Executor.fetch` made an object; with segment -2, a copy of it by `Executor.copy`."""
@@ -135,6 +141,20 @@ class WorkerGone:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerJoined:
+    """Report: a worker that was asked for is there; it has the highest index in `Executor.cluster`."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinFailed:
+    """Report: a worker that was asked for does not come."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmitsArrived:
     """Report: a call that goes on has emitted much. All chunks of a call are reported before its `SegmentReturned`."""
 
@@ -149,6 +169,8 @@ Report: TypeAlias = (
     | CallInterrupted
     | WorkerGone
     | WorkerRestarted
+    | WorkerJoined
+    | JoinFailed
     | EmitsArrived
 )
 
@@ -163,7 +185,8 @@ class Executor(ABC):
     """Whether workers are other processes: values take time to come from there, and code shares no state."""
 
     def __init__(self, cluster: Cluster, host: str = "") -> None:
-        self.cluster: Final = cluster
+        self.cluster = cluster
+        """Its workers, those that are gone included: indices stay."""
         self.host: Final = host
         """This process's host: workers whose spec names it share its clock."""
         self._code: OrderedDict[str, Shipment] = OrderedDict()
@@ -251,6 +274,39 @@ class Executor(ABC):
     def rename(self, name: ObjectId, other: ObjectId) -> None:
         """Give an object another name."""
         raise NotImplementedError("workers of this executor are never lost alone: nothing is copied")
+
+    def add(self, count: int, options: Mapping[str, Any]) -> None:
+        """Ask for more workers, with these options beside those of the others. Does not block. Each is reported by
+        `WorkerJoined` or `JoinFailed`; it may take long to come.
+
+        Raises:
+            ExecutionError: no workers can join here.
+            TypeError, ValueError: options that no worker can have.
+        """
+        raise ExecutionError(FIXED_WORKERS)
+
+    def room(self) -> float:
+        """Return how many more workers could come now or later; infinity where machines are started for them. May take
+        some milliseconds."""
+        return 0.0
+
+    @property
+    def joining(self) -> int:
+        """The number of workers that were asked for and have neither come nor failed."""
+        return 0
+
+    def stop_joining(self) -> None:  # noqa: B027 - where none can be asked for, none have to be given up
+        """Give up the workers that were asked for and have not come."""
+
+    def end(self, worker: int) -> None:
+        """End a worker on which nothing runs: `WorkerGone` is reported. What it has returned stays readable, also if
+        its machine is about to go."""
+        raise ExecutionError(FIXED_WORKERS)
+
+    def leaving(self) -> dict[int, float]:
+        """Return the workers on machines that have announced their end, with the seconds that are left to each,
+        infinity if that is not known. May take some milliseconds."""
+        return {}
 
     @property
     def runs_here(self) -> bool:

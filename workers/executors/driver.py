@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
@@ -25,11 +26,13 @@ from raygrad.scheduler.machine.commands import (
     DropCopy,
     DropExport,
     DropValue,
+    EndWorker,
     ExportValue,
     FailReason,
     FailRun,
     FinishRun,
     ForgetRun,
+    KeepWorker,
     LoseValue,
     PlanRecovery,
     PlanRest,
@@ -70,6 +73,7 @@ from raygrad.scheduler.model.plan import InStore, OnWorker
 from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.scheduler.planning.recovery_planner import NodesToRun, RunToRecover, recover
+from raygrad.tracebacks import users_level
 
 from ..process.forked_locks import renew_after_fork
 from ..values.packed_values import POISON
@@ -78,6 +82,7 @@ from .base import (
     CopyReady,
     EmitsArrived,
     Executor,
+    JoinFailed,
     ObjectId,
     Report,
     SegmentId,
@@ -85,6 +90,7 @@ from .base import (
     ValueReady,
     Work,
     WorkerGone,
+    WorkerJoined,
     WorkerRestarted,
     WorksWithdrawn,
     copy_object,
@@ -93,11 +99,18 @@ from .base import (
 )
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, supplied_bytes, work_of
 from .deadlines import NO_LIMITS, DeadlineWatch, Expired, Limits, expired_call
+from .elastic_workers import ElasticWorkers, Scale
 from .read_ahead import ReadAhead
 from .run_state import Listener, LostWorker, RunState
 
 RUNS_WEIGHED: Final = 256
 """The most runs of which it is looked up what is left to do, when another one is submitted."""
+
+LOOK_SECONDS: Final = 0.5
+"""Seconds between looks whether workers are needed, idle, or on machines that are about to go."""
+
+ADVANCE_SLICE: Final = 0.05
+"""Seconds for which the thread that looks after workers waits for reports at a time, while one is emptied."""
 
 STOP_SLICE: Final = 0.005
 """Seconds between looks whether what was cancelled has ended."""
@@ -117,6 +130,7 @@ class Driver:
         listener: Listener,
         clock: Callable[[], float] = time.monotonic,
         limits: Limits = NO_LIMITS,
+        scale: Scale | None = None,
     ) -> None:
         self.executor = executor
         self.planner = planner
@@ -152,6 +166,10 @@ class Driver:
         self._expired: dict[int, Expired] = {}
         """By run, what has passed its deadline, until the listener knows."""
         self._watch = DeadlineWatch(self.check_deadlines, limits.interval) if limits.interval else None
+        self.workers = ElasticWorkers(executor, planner, machine, self._dispatch, self._warn, clock, scale)
+        """Which of them come and go."""
+        watched = scale is not None or self.workers.may_leave
+        self._worker_watch = DeadlineWatch(self.look_at_workers, LOOK_SECONDS) if watched else None
         self._torn: type[BaseException] | None = None
         """What was raised in the middle of a change of this state: a RecursionError near the limit, or what a signal
         handler raised. Nothing can be relied on then, and waits might never end."""
@@ -213,14 +231,17 @@ class Driver:
 
     def _busy(self) -> list[float]:
         """Return, per worker, the predicted seconds of segments of the latest runs that have not ended; infinite for
-        lost ones."""
-        busy = [float("inf") if worker in self._lost else 0.0 for worker in range(len(self._worker_index))]
+        those that are lost or about to leave."""
+        busy = [float("inf") if self._is_going(worker) else 0.0 for worker in range(len(self._worker_index))]
         for run in islice(reversed(self._runs.values()), RUNS_WEIGHED):
             if not run.finished:
                 for index, segment in enumerate(run.planned.plan.segments):
                     if index not in run.done:
                         busy[segment.worker] += segment.predicted_seconds
         return busy
+
+    def _is_going(self, worker: int) -> bool:
+        return worker in self._lost or worker in self.workers.leaving
 
     def _pending(self, externals: Sequence[SuppliedExternal | LocatedExternal]) -> frozenset[int]:
         """Return the external inputs that segments under way are yet to make."""
@@ -455,6 +476,82 @@ class Driver:
             if now >= self._machine.state.stop_at:
                 self._dispatch(TimePassed(at=now))
 
+    def add_workers(self, count: int, options: Mapping[str, Any], deadline: float | None) -> tuple[str, ...]:
+        """Ask for workers, and wait until they are there; return their names. What has not come by the deadline is
+        given up.
+
+        Raises:
+            ExecutionError: no workers can join, or some do not.
+            WaitTimeout: the deadline has passed.
+            TypeError, ValueError: options that no worker can have.
+        """
+        with self._lock:
+            self._check_whole()
+            arrivals = self.workers.ask(count, options)
+        try:
+            self.wait(lambda: arrivals.over, deadline)
+        except WaitTimeout:
+            raise WaitTimeout(
+                f"{len(arrivals.names)} of {count} workers have joined in time, and the others were given up: Ray has "
+                "no room for them, or is still starting machines. Ask for fewer, for less each (num_cpus=0.5), or wait "
+                "longer (timeout=300)"
+            ) from None
+        finally:
+            if not arrivals.over:
+                with self._lock:
+                    self.workers.give_up()
+        if arrivals.failed:
+            raise arrivals.failed[0]
+        return tuple(arrivals.names)
+
+    def remove_worker(self, worker: int, deadline: float | None) -> None:
+        """Empty a worker, and end it. It stays if the deadline passes before.
+
+        Raises:
+            ExecutionError: something cannot leave it.
+            WaitTimeout: the deadline has passed.
+            WorkerLost: it died meanwhile.
+        """
+        with self._lock:
+            self._check_whole()
+            self.workers.drain(worker)
+        try:
+            self.wait(lambda: worker not in self.workers.leaving, deadline)
+        finally:
+            with self._lock:
+                self.workers.stop_draining(worker)
+        self.workers.check_removed(worker)
+
+    def look_at_workers(self) -> None:
+        """Begin to empty workers that are not needed or on machines that are about to go, and ask for more where work
+        waits. Goes on with what was begun also while nobody waits. Any thread may call this."""
+        leaving = self.executor.leaving()
+        with self._lock:
+            if self._closed or self._torn is not None:
+                return
+            self.workers.look(leaving)
+            active = bool(self.workers.leaving or self.executor.joining)
+        until = self._clock() + LOOK_SECONDS
+        while active and self._waiter.acquire(blocking=False):
+            try:
+                arrived = self.executor.poll(ADVANCE_SLICE if self.workers.leaving else 0.0)
+                with self._lock:
+                    if not self._closed:
+                        self._take(arrived, awaited=False)
+                        self._flush_unpins()
+            except BaseException as error:
+                self._torn = error.__class__
+                raise
+            finally:
+                self._waiter.release()
+                with self._news:
+                    self._news.notify_all()
+            active = bool(self.workers.leaving) and not self._closed and self._clock() < until
+
+    def _warn(self, text: str) -> None:
+        """Warn the user at the next sync point, on the thread that waits there."""
+        self._reports.append(partial(warnings.warn, text, RuntimeWarning, stacklevel=users_level()))
+
     def _expire_silent(self, worker: int, name: str, silent: float) -> None:
         """Stop the earliest run of a worker that has not answered for longer than its calls may take: what it runs
         holds the interpreter's lock, in one node."""
@@ -495,8 +592,9 @@ class Driver:
             self._closed = True
             self._runs.clear()
             self._reports.clear()
-        if self._watch is not None:
-            self._watch.close()
+        for watch in (self._watch, self._worker_watch):
+            if watch is not None:
+                watch.close()
         self.executor.close()
         with self._news:
             self._news.notify_all()
@@ -547,20 +645,28 @@ class Driver:
                     self._dispatch(ValueCopied(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case CallInterrupted(run, segment):
                     self._dispatch(StopAnswered(at=self._clock(), run=run, segment=segment))
+                case WorkerJoined(worker):
+                    self._worker_index[self.executor.cluster.workers[worker].name] = worker
+                    self.workers.joined(worker)
+                case JoinFailed(reason):
+                    self.workers.join_failed(reason)
                 case WorkerRestarted(worker, ok):
                     if ok:
                         self._lost.pop(worker, None)
-                        self.planner.use_cluster(self.planner.cluster.restored(worker))
+                        if worker not in self.workers.leaving:
+                            self.planner.use_cluster(self.planner.cluster.restored(worker))
                     self._dispatch(WorkerReplaced(at=self._clock(), worker=worker, ok=ok))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
-                    self._died.append(self.executor.cluster.workers[worker].name)
+                    if not self.workers.was_ended(worker):
+                        self._died.append(self.executor.cluster.workers[worker].name)
                     self._worker_lost(worker)
                     self._running.pop(worker, None)
                     self._unpins.pop(worker, None)
                     if len(self._lost) < len(self.executor.cluster.workers):
                         self.planner.use_cluster(self.planner.cluster.without(worker))
                     self._dispatch(WorkerLostEvent(at=self._clock(), worker=worker, reason=reason))
+                    self.workers.gone(worker)
 
     def _returned(self, record: Record, seconds: float = 0.0, *, awaited: bool = False) -> None:
         at = self._clock()
@@ -661,8 +767,13 @@ class Driver:
                     if known is not None:
                         self._forget_programs(known)
                 case RestartWorker(worker=worker):
-                    if not self.executor.restart(worker):
+                    if self.workers.was_ended(worker) or not self.executor.restart(worker):
                         answers.append(WorkerReplaced(at=self._clock(), worker=worker, ok=False))
+                case EndWorker(worker=worker):
+                    self.workers.end(worker)
+                case KeepWorker(worker=worker, run=run, value=value):
+                    reason = self._runs[run].unreadable.get(value, "") if run in self._runs else ""
+                    answers += self.workers.kept(worker, reason)
                 case LoseValue(run=run, value=value, worker=worker):
                     self._runs[run].lost[value] = worker
                 case FinishRun(run=run):
@@ -732,7 +843,7 @@ class Driver:
     def _idle(self) -> bool:
         """Tell whether nothing is in flight, neither on workers nor in another thread."""
         with self._lock:
-            return not (self.executor.busy or self._reports or self._delivering)
+            return not (self.executor.busy or self.workers.awaited or self._reports or self._delivering)
 
     def _flush_unpins(self) -> None:
         """Send pending unpins to workers without a running call."""
@@ -823,7 +934,7 @@ class Driver:
                 other.relocate(number, run)
             plans.append(RecoveryPlan(number, planned.plan, run.sources()))
             rest, new = remains[number].progress.rest, len(planned.plan.segments) - before
-            lost = tuple(dict.fromkeys(self._died[run.deaths :])) or (self._died[-1],)
+            lost = tuple(dict.fromkeys(self._died[run.deaths :])) or tuple(self._died[-1:])
             run.deaths = len(self._died)
             revision = PlanRevision(at, rest, new, nodes.again, lost)
             self._reports.append(partial(self._listener.replanned, number, planned.plan, revision))
@@ -860,7 +971,7 @@ class Driver:
             worker = place.worker
         else:
             worker = run.planned.plan.segments[place.segment].worker
-        return LocatedExternal(external.run, external.value, place, -1 if worker in self._lost else worker)
+        return LocatedExternal(external.run, external.value, place, -1 if self._is_going(worker) else worker)
 
     def _loop_carried(
         self, planned: Planned, externals: Sequence[SuppliedExternal | LocatedExternal]

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
+from raygrad.errors import PlanError
 from raygrad.proto.ir.program import Record
+from raygrad.proto.ir.specs import can_leave
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import OnWorker, Plan, ValueLocation
 from raygrad.scheduler.model.progress import PlanRevision, RunProgress, RunRemains
@@ -17,7 +19,6 @@ from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_re
 from ..values.emit_chunks import HeldChunk
 from .calls import LocatedExternal, SuppliedExternal, key_of, residency_of
 from .deadlines import Expired
-
 
 MOST_DEATHS: Final = 3
 """Workers that may die while they run a node before that node is given up."""
@@ -71,8 +72,8 @@ class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "began", "deaths", "detached", "done", "expected", "externals", "failure", "finished", "keys", "kills", "lost", "paths",
-        "pins", "places", "planned", "read", "remembered", "requested", "results", "sent", "unreadable",
+        "began", "deaths", "detached", "done", "expected", "externals", "failure", "finished", "keys", "kills", "lost",
+        "paths", "pins", "places", "planned", "read", "remembered", "requested", "results", "sent", "unreadable",
     )  # fmt: skip
 
     def __init__(
@@ -127,14 +128,20 @@ class RunState:
 
     def is_worth_replanning(self, planner: Planner, progress: RunProgress, gain: float) -> bool:
         """Return whether the rest of the run, planned again, would end earlier by more than `gain` seconds."""
-        costs, residency = planner.latest_costs, [residency_of(one) for one in self.externals]
-        return is_worth_replanning(self.planned, progress, residency, costs, planner.cluster, gain)
+        costs, residency = planner.latest_costs, self._homes(progress)
+        try:
+            return is_worth_replanning(self.planned, progress, residency, costs, planner.cluster, gain)
+        except PlanError:  # something is tied to a worker that is about to leave
+            return False
 
     def plan_rest(self, planner: Planner, progress: RunProgress) -> int:
         """Plan the rest of the run again, and go on with that plan; return the number of new segments, 0 if the plan is
         kept."""
-        costs, residency = planner.latest_costs, [residency_of(one) for one in self.externals]
-        found = plan_rest(self.planned, progress, residency, costs, planner.cluster)
+        costs, residency = planner.latest_costs, self._homes(progress)
+        try:
+            found = plan_rest(self.planned, progress, residency, costs, planner.cluster)
+        except PlanError:  # something is tied to a worker that is about to leave, which waits for it
+            return 0
         if found is None:
             return 0
         new = len(found.plan.segments) - len(self.planned.plan.segments)
@@ -217,6 +224,15 @@ class RunState:
     def _now(self, value: int, place: ValueLocation) -> ValueLocation:
         """Return a place, on worker -1 if the value is not on its worker any more."""
         return OnWorker(-1, place.segment) if (value, place.segment) in self.detached else place
+
+    def _homes(self, progress: RunProgress) -> list[int]:
+        """Return the residency of the external inputs. What workers that are about to leave have is in the store soon,
+        unless it cannot leave them."""
+        graph = self.planned.graph
+        return [
+            -1 if home in progress.lost and can_leave(graph.specs[graph.externals[index]]) else home
+            for index, home in enumerate(map(residency_of, self.externals))
+        ]
 
     def relocate(self, run: int, other: RunState) -> None:
         """Take in where values of another run are or will be, which was planned again or has lost some."""

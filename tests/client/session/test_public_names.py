@@ -7,6 +7,7 @@ from typing import Any
 import raygrad as rg
 
 PUBLIC = {
+    "add_workers",
     "address",
     "cancel",
     "clocks",
@@ -21,6 +22,7 @@ PUBLIC = {
     "on",
     "peak_saved_bytes",
     "put",
+    "remove_worker",
     "run",
     "save",
     "saved",
@@ -31,6 +33,7 @@ PUBLIC = {
     "sync",
     "timeout",
     "track",
+    "worker_names",
     "workers",
 }
 

@@ -1,5 +1,5 @@
-"""Simulations with faults, drawn from a seed: submissions, workers that die and come back, code that raises, clients that
-read and drop values. What is demanded of them is in `Trial.check`.
+"""Simulations with faults, drawn from a seed: submissions, workers that die and come back, code that raises, clients
+that read and drop values. What is demanded of them is in `Trial.check`.
 
 They are plain data of a seed, of some milliseconds each, so that any number can be tried; `python -m
 tests.scheduler.simulation.seeded_faults 0 20000` tries that many.
@@ -17,7 +17,7 @@ import numpy as np
 from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker
+from raygrad.scheduler.model.plan import Cluster, OnWorker
 from raygrad.scheduler.planning.planner import make_plan
 from raygrad.scheduler.simulation.node_durations import NodeDurations
 from raygrad.scheduler.simulation.scenario import Failure, SegmentRaise, SimulatedRun, VirtualSubmission, WorkerLoss
@@ -52,7 +52,9 @@ class Trial:
             self.failures.append(WorkerLoss(draw.randrange(self.workers), draw.uniform(0.0, horizon)))
         if draw.random() < 0.1:
             run = draw.randrange(len(self.submissions))
-            self.failures.append(SegmentRaise(run, draw.randrange(len(self.submissions[run].planned.plan.segments) or 1)))
+            self.failures.append(
+                SegmentRaise(run, draw.randrange(len(self.submissions[run].planned.plan.segments) or 1))
+            )
         last = self._last_reads()
         kept = [(run, value) for run, one in enumerate(self.submissions) for value in one.planned.plan.kept]
         self.reads = [(draw.uniform(0.0, 2 * horizon), *one) for one in kept if draw.random() < 0.3]
@@ -119,7 +121,9 @@ class Trial:
             else:
                 arrays.append(build.op("o", *[some() for _ in range(draw.randint(0, 3))], pin=pin))
         for value in range(build.values):
-            kinds = draw.choice([(), (), (KEEP_ON_WORKER,), (KEEP_IN_STORE,), (KEEP_FOR_RUNS,), (KEEP_ON_WORKER, KEEP_IN_STORE)])
+            kinds = draw.choice(
+                [(), (), (KEEP_ON_WORKER,), (KEEP_IN_STORE,), (KEEP_FOR_RUNS,), (KEEP_ON_WORKER, KEEP_IN_STORE)]
+            )
             build.keep += [(value, keep) for keep in kinds]
         return build.graph()
 
@@ -162,8 +166,8 @@ class Trial:
 
     def check(self) -> SimulatedRun:
         """Simulate it, and check its outcome: every run ends, and ends well unless code raised or no worker is left;
-        whatever ends well has run all of its nodes; nothing that can be made again is lost; without a death no node runs
-        twice.
+        whatever ends well has run all of its nodes; nothing that can be made again is lost; without a death no node
+        runs twice.
 
         Raises AssertionError or InvariantViolation if something does not hold.
         """

@@ -83,9 +83,12 @@ class WorkerActor:
         """Return the process id, and the result of `whereabouts` in this process."""
         return os.getpid(), whereabouts()
 
-    def serve(self, numbers: Sequence[int], simulated: bool, memory: int | None = None) -> tuple[str, Numerics]:
+    def serve(
+        self, numbers: Sequence[int], simulated: bool, memory: int | None = None, name: str = ""
+    ) -> tuple[str, Numerics]:
         """Serve the GPUs of this process under these numbers, and no others. Return why that is impossible, or "", and
-        the numerics classes of this process."""
+        the numerics classes of this process. With a `name`, take it: that of a worker which joins is known late."""
+        self._host.name = name or self._host.name
         return serve_gpus(self._host.name, numbers, simulated, memory), numerics()
 
     def pass_on(self, size: int, *_waited_for: Any) -> Any:

@@ -181,6 +181,44 @@ def restart_worker(
     return worker
 
 
+def ask_for_worker(options: Mapping[str, Any], blas_threads: int) -> ActorProcess:
+    """Have Ray start an actor when it has what these options ask for, and do not wait for it: `hello` is what it
+    answers then."""
+    worker = _make_actor(0, options, blas_threads, None)
+    worker.hello = worker.actor.hello.remote(_whereabouts())
+    return worker
+
+
+def take_hello(worker: ActorProcess, name: str) -> Any:
+    """Take in what an actor that was asked for has answered, give it its name, and have it get ready; return the
+    reference of its answer to that, for `take_ready`.
+
+    Raises:
+        ExecutionError: it did not start, or runs other versions.
+    """
+    ray = ray_module()
+    try:
+        worker.pid, ((worker.node_id, _), versions) = ray.get(worker.hello, timeout=HELLO_DEADLINE)
+    except ray.exceptions.RayError as error:
+        raise ExecutionError(f"a worker that was to join did not start ({error_line(error)})") from error
+    worker.name, worker.hello = name, None
+    _check_versions([worker], [versions])
+    return worker.actor.serve.remote((), is_simulated(), simulated_memory(), name)
+
+
+def take_ready(worker: ActorProcess, answer: Any) -> None:
+    """Take in that an actor is ready.
+
+    Raises:
+        ExecutionError: it has died.
+    """
+    ray = ray_module()
+    try:
+        _, worker.numerics = ray.get(answer, timeout=HELLO_DEADLINE)
+    except ray.exceptions.RayError as error:
+        raise ExecutionError(f"{worker.name}, which was to join, died ({error_line(error)})") from error
+
+
 def _whereabouts() -> Callable[[], tuple[tuple[str, tuple[str, ...]], dict[str, str]]]:
     """Return what workers call first: where they are, and the versions that they run."""
     tell = version_teller()

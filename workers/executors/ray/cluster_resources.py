@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -134,6 +135,24 @@ def read_nodes() -> list[NodeResources]:
             if group["state"] == "CREATED" and where in nodes:
                 nodes[where].holders.append(Holder(name, dict(group["bundles"][index])))
     return list(nodes.values())
+
+
+def free_slots(options: Mapping[str, Any]) -> float:
+    """Return for how many more workers with these options of actors the nodes have room; infinity if they ask for
+    nothing."""
+    (amounts,) = amounts_of([options])
+    return sum([_room(amounts, node.free()) for node in read_nodes()])
+
+
+def read_leaving() -> dict[str, float]:
+    """Return the ids of the nodes that have announced their end, with the seconds that are left to each, infinity if
+    that is not known."""
+    state = importlib.import_module("ray._private.state").state
+    now = time.time()
+    return {
+        node: max(deadline / 1e3 - now, 0.0) if deadline else math.inf
+        for node, deadline in state.get_draining_nodes().items()
+    }
 
 
 def cpu_slots(cpus: float) -> int:

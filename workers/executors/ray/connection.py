@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -70,6 +70,13 @@ def may_grow() -> bool:
     report: dict[str, Any] = (json.loads(status).get("autoscaler_report") if status else None) or {}
     kinds: dict[str, int] = {**(report.get("active_nodes") or {}), **(report.get("idle_nodes") or {})}
     return not all([kind.startswith("node_") for kind in kinds])  # without an autoscaler each node is its own kind
+
+
+def object_nodes(references: Sequence[Any]) -> dict[Any, frozenset[str]]:
+    """Return the ids of the nodes whose object stores hold each of some objects, as far as this process, which owns
+    them, knows. Objects in this process's memory are nowhere."""
+    locations = importlib.import_module("ray.experimental.locations").get_local_object_locations(list(references))
+    return {one: frozenset(found.get("node_ids") or ()) for one, found in locations.items()}
 
 
 RAY_SHUT_DOWN: Final = (

@@ -7,11 +7,13 @@ restarts nothing."""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +33,7 @@ from ..base import (
     CallInterrupted,
     CopyReady,
     Executor,
+    JoinFailed,
     ObjectId,
     Report,
     SegmentId,
@@ -38,6 +41,7 @@ from ..base import (
     ValueReady,
     Work,
     WorkerGone,
+    WorkerJoined,
     WorkerRestarted,
     WorksWithdrawn,
     copy_object,
@@ -56,9 +60,19 @@ from .actor_processes import (
     start_workers,
     wait_until_gone,
 )
+from .arrivals import Arrivals
 from .channel import Channel, LoadRequest, Withdrawal, WithdrawalPart
-from .cluster_resources import cpu_slots
-from .connection import RAY_SHUT_DOWN, connect, disconnect, node_id, ray_module, store_statistics
+from .cluster_resources import cpu_slots, free_slots, read_leaving
+from .connection import (
+    RAY_SHUT_DOWN,
+    connect,
+    disconnect,
+    may_grow,
+    node_id,
+    object_nodes,
+    ray_module,
+    store_statistics,
+)
 from .emit_receiver import EmitReceiver
 from .flush_timer import FlushTimer
 from .links import measure_links
@@ -69,6 +83,9 @@ SETTLE_DEADLINE: Final = 3.0
 HEADER_BYTES: Final = 2048
 """The most bytes of an object in the store beside its arrays: their specs, and Ray's own header. Far less than the
 smallest object that is in the store at all."""
+
+RESCUE_DEADLINE: Final = 10.0
+"""Seconds to fetch an object from a node that is about to go."""
 
 RECORD_DEADLINE: Final = 10.0
 """Seconds to read a record that Ray says has arrived."""
@@ -133,6 +150,7 @@ class RayExecutor(Executor):
     Args:
         address: "ray" (the running Ray, or a new local one) or "ray:HOST:PORT".
         workers: how many; None means one per CPU of the cluster, and no fewer than `gpus`.
+        most: as many more as there is room for now, up to this number in all.
         gpus: how many of the workers, the first ones, ask Ray for a GPU and serve it: each for one of its own, or for
             as many or such a part as `worker_options` say by `num_gpus`. None: all ask for what these say, if anything,
             and serve what they get if CuPy is there.
@@ -155,6 +173,7 @@ class RayExecutor(Executor):
         address: str = "ray",
         workers: int | None = None,
         *,
+        most: int | None = None,
         gpus: int | None = None,
         blas_threads: int = 1,
         object_store_memory: int | None = None,
@@ -180,7 +199,12 @@ class RayExecutor(Executor):
             by_cpu = max(1, cpu_slots(max(options["num_cpus"], 1)))
             if runtime_env is not None:
                 options["runtime_env"] = dict(runtime_env)
+            if most is not None and workers is not None:
+                workers = max(workers, int(min(free_slots(options), most)))
             requests = resource_requests(workers or max(by_cpu, gpus or 0), gpus, options)
+            self._requests = requests
+            self._options, self._grouped = options, placement_group is not None
+            self._arrivals = Arrivals(blas_threads)
             self._restart = partial(
                 restart_worker, blas_threads=blas_threads, placement_group=placement_group, options=requests
             )
@@ -370,6 +394,100 @@ class RayExecutor(Executor):
             self._objects[other] = self._objects.pop(name)
             self._sizes[other] = self._sizes.pop(name, 0)
 
+    # ---- workers that come and go ------------------------------------------------------------------------------------
+
+    def add(self, count: int, options: Mapping[str, Any]) -> None:
+        own = {**self._options, **{name: value for name, value in options.items() if value is not None}}
+        check_actor_options({name: value for name, value in own.items() if name != "runtime_env"}, None, None)
+        if own.get("num_gpus"):
+            raise ValueError(
+                f"workers that join a session serve no GPUs, and these ask for num_gpus={own['num_gpus']}: open the "
+                "session with all workers that are to serve one, Session(gpus=...)"
+            )
+        with self._lock:
+            if self._grouped:
+                raise ExecutionError(
+                    "the workers of this session are in a placement group, each in a bundle of its own, and there is "
+                    "none for another: leave placement_group out, or make one with more bundles for a new session"
+                )
+            if self._closed or self.unusable:
+                raise ExecutionError(self.unusable or "this executor is closed")
+            for _ in range(count):
+                self._arrivals.ask(own)
+
+    def room(self) -> float:
+        return math.inf if may_grow() else free_slots(self._options)
+
+    @property
+    def joining(self) -> int:
+        return len(self._arrivals.waiting)
+
+    def stop_joining(self) -> None:
+        with self._lock:
+            if self._connection.alive:
+                self._arrivals.close()
+
+    def _look_for_arrivals(self) -> None:
+        """Take in workers that have come."""
+        number = len(self._workers)
+        found = self._arrivals.look(number)
+        if found is None:
+            return
+        if isinstance(found, str):
+            self._reports.append(JoinFailed(found))
+            return
+        worker = found.process
+        self._requests.append(dict(found.options))
+        self._workers.append(worker)
+        self._channels.append(self._channel_to(number))
+        self._emits.add(self._channels[number].take_emits)
+        spec = WorkerSpec(
+            worker.name,
+            host=worker.node_id,
+            resources=offered_resources(found.options),
+            numerics=worker.numerics,
+        )
+        self.cluster = replace(self.cluster, workers=(*self.cluster.workers, spec))
+        self._reports.append(WorkerJoined(number))
+
+    def leaving(self) -> dict[int, float]:
+        if self._closed or not self._connection.alive:
+            return {}
+        try:
+            nodes = read_leaving()
+        except Exception:  # of Ray's client, which is another one for each way in which Ray can be gone
+            if self._connection.alive and not self._closed:
+                raise
+            return {}
+        return {
+            index: nodes[worker.node_id]
+            for index, worker in enumerate(list(self._workers))
+            if not worker.lost and worker.node_id in nodes
+        }
+
+    def end(self, worker: int) -> None:
+        """With the last worker of this session on another node, which may go at any time now, objects that only that
+        node's store has are put into the store of this one."""
+        with self._lock:
+            process = self._workers[worker]
+            if self._closed or self.unusable or process.lost:
+                return
+            mates = [one for one in self._workers if one.node_id == process.node_id and not one.lost]
+            if process.node_id != self.host and (len(mates) == 1 or process.node_id in read_leaving()):
+                self._rescue_objects(process.node_id)
+            self._ray.kill(process.actor)
+            self._enter_loss(worker, f"process {process.pid} was ended: the session let go of the worker")
+
+    def _rescue_objects(self, node: str) -> None:
+        """Put objects that are in the store of one node only into that of this process's node."""
+        there = object_nodes(list(self._objects.values())) if self._objects else {}
+        for name, reference in list(self._objects.items()):
+            if there.get(reference) == frozenset((node,)):
+                try:
+                    self._objects[name] = self._ray.put(self._ray.get(reference, timeout=RESCUE_DEADLINE))
+                except self._ray.exceptions.RayError:
+                    continue  # whoever reads it says what is wrong with it
+
     def copy(self, worker: int, run: int, value: int) -> None:
         with self._lock:
             about, reference = self._channel(worker).copy(run, value)
@@ -474,6 +592,8 @@ class RayExecutor(Executor):
             waiting = [] if self._closed else list(self._pending)
             if waiting or self._emits.holds:
                 waiting += self._emits.asked
+            arriving = [] if self._closed else self._arrivals.references
+            waiting += arriving
             pause = 0.0 if self._reports else timeout
             now = time.monotonic()
             looks = pause > 0 or now - self._last_poll >= POLL_SECONDS
@@ -491,6 +611,8 @@ class RayExecutor(Executor):
             self._check_connection()
             if self._restarts:
                 self._give_up_restarts()
+            if arriving and looks and self._connection.alive and not self._closed:
+                self._look_for_arrivals()
             for channel in self._channels:
                 if channel.batch is not None and channel.has_capacity:
                     channel.flush()
@@ -699,6 +821,8 @@ class RayExecutor(Executor):
                 return
             self._closed = True
             starting = [one.what.after for one in self._pending.values() if isinstance(one.what, _Restart)]
+            if self._connection.alive:
+                self._arrivals.close()
             self._pending.clear()
             self._emits.close()
             for channel in self._channels:

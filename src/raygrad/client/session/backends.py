@@ -51,6 +51,7 @@ def open_executor(
     *,
     workers: int | None,
     gpus: int | None = None,
+    most: int | None = None,
     strict: bool,
     blas_threads: int,
     options: dict[str, Any],
@@ -75,7 +76,7 @@ def open_executor(
         )
     from raygrad.workers.executors.ray.executor import RayExecutor
 
-    return RayExecutor(address, workers, gpus=gpus, blas_threads=blas_threads, **options)
+    return RayExecutor(address, workers, most=most, gpus=gpus, blas_threads=blas_threads, **options)
 
 
 def devices_of(cluster: Cluster) -> tuple[Device, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,6 +45,7 @@ from ..options import (
     checked_address,
     flag,
     named,
+    options_of,
     path_of,
     seconds,
     shown,
@@ -63,6 +65,7 @@ from ..submission.run_table import RunTable
 from ..submission.waiter import Waiter
 from .backends import asks_for_gpus, check_options, devices_of, open_executor
 from .costs import SessionCosts
+from .elastic import JOIN_SECONDS, Workers, admission, check_addition, check_elastic, checked_workers, worker_index
 from .execution import SessionExecution
 from .explain import explain
 from .fetch import Fetcher
@@ -88,7 +91,9 @@ class Session:
 
     Args:
         address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
-        workers: how many; None means one per CPU that the address offers.
+        workers: how many; None means one per CPU that the address offers. On Ray also (least, most): as many as there
+            is room for, more as Ray's autoscaler brings nodes while work waits, fewer when they have been idle for a
+            minute.
         gpus: how many of the workers, the first ones, serve a GPU: the first serves "cuda:0". On Ray each asks for one
             of its own, or for what `worker_options` say by `num_gpus`. None: in this process each worker serves all
             GPUs that there are; on Ray those that `worker_options` ask for, if any.
@@ -141,7 +146,7 @@ class Session:
         self,
         address: str = "local",
         *,
-        workers: int | None = None,
+        workers: Workers = None,
         gpus: int | None = None,
         memory: Memory = None,
         gpu_memory: Memory = None,
@@ -162,7 +167,7 @@ class Session:
         **options: Any,
     ) -> None:
         address = checked_address(address)
-        workers = None if workers is None else whole("Session(workers=...)", workers, 1, MOST_WORKERS)
+        count, scale = checked_workers(workers)
         deterministic = flag("Session(deterministic=...)", deterministic)
         strict, sync = flag("Session(strict=...)", strict), flag("Session(sync=...)", sync)
         seed = whole("Session(seed=...)", seed)
@@ -178,8 +183,10 @@ class Session:
         blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
         costs = None if costs is None else path_of("Session(costs=...)", costs)
         self._saved_state = SavedState(checked_journal(journal))
-        check_options(address, workers=workers, gpus=gpus, strict=strict, options=options)
-        check_limits(memory, gpu_memory, workers, gpus=address == "local" or asks_for_gpus(gpus, options))
+        if scale is not None:
+            check_elastic(address, gpus=gpus, memory=memory, gpu_memory=gpu_memory, options=options)
+        check_options(address, workers=count, gpus=gpus, strict=strict, options=options)
+        check_limits(memory, gpu_memory, count, gpus=address == "local" or asks_for_gpus(gpus, options))
         self.address = address
         self.saved = checked_policy(saved, "saved")
         measured = MeasuredCosts()
@@ -188,10 +195,16 @@ class Session:
         if costs is not None:
             self.costs.load(costs)
         executor = open_executor(
-            address, workers=workers, gpus=gpus, strict=strict, blas_threads=blas_threads, options=options
+            address,
+            workers=count,
+            gpus=gpus,
+            most=None if scale is None else scale.most,
+            strict=strict,
+            blas_threads=blas_threads,
+            options=options,
         )
         try:
-            measured.links_were(**executor.links())
+            measured.links_were(**executor.links(), more_come=scale is not None)
             check_numerics(executor.cluster, deterministic)
             limited = limited_to(executor.cluster, memory, gpu_memory)
             cluster = replace(limited, saved_stays=saved == WORKER)
@@ -213,9 +226,11 @@ class Session:
             recovery_time=recovery_time if may_lose and recovery_time is not None else inf,
             retries=retries if may_lose else 0,
         )
-        self._driver = driver = Driver(executor, planner, machine, self._listener, limits=limits)
+        self._driver = driver = Driver(executor, planner, machine, self._listener, limits=limits, scale=scale)
+        driver.workers.admit = admission(planner, memory, deterministic)
+        self._memory = memory, gpu_memory
         several = len(executor.cluster.workers) > 1
-        unlocked = log.unlocked if several and workers is not None and address == "local" else None
+        unlocked = log.unlocked if several and count is not None and address == "local" else None
         self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)
         inputs = InputRecorder(log, by_reference=address == "local" and not strict)
         call_costs = CallCosts(lambda: measured.values.functions)
@@ -536,10 +551,64 @@ class Session:
         if self._log.trace is not None:
             raise self._log.trace.refusal(what)
 
+    @public
+    def add_workers(self, n: int = 1, *, timeout: float | None = JOIN_SECONDS, **options: Any) -> tuple[str, ...]:
+        """Ask Ray for more workers, and wait until they are there; return their names. What runs goes on meanwhile, and
+        what of it has not begun is divided among all workers then.
+
+        Args:
+            n: how many.
+            timeout: seconds after which those that have not come are given up; None waits as long as it takes.
+            options: options of Ray's actors, beside those of the session's `worker_options`: num_cpus, resources, ...
+
+        Raises:
+            TypeError, ValueError: an option that no worker can have; GPUs.
+            SessionError, ExecutionError: no workers can join this session, or one of them does not start.
+            NumericsError: a worker may give other bits than the others.
+            WaitTimeout: not all have come in time.
+        """
+        n = whole("session.add_workers(n)", n, 1, MOST_WORKERS)
+        timeout = seconds("session.add_workers(timeout=...)", timeout)
+        self._check_open()
+        check_addition(*self._memory)
+        options_of("ray", {"worker_options": options})
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._waiter.unlocked():
+            return self._driver.add_workers(n, options, deadline)
+
+    @public
+    def remove_worker(self, worker: int | str, *, timeout: float | None = None) -> None:
+        """Empty a worker and end it: what has not begun there runs elsewhere, what runs there ends, and what it has
+        and is still needed is brought to the object store.
+
+        Args:
+            worker: its index or name. Those of the others stay as they are.
+            timeout: seconds after which the worker stays after all; None waits as long as it takes.
+
+        Raises:
+            TypeError, ValueError: there is no such worker.
+            ExecutionError: it is the last one, or has something that cannot leave it; it stays then.
+            WaitTimeout: it was not empty in time.
+            WorkerLost: it died before it was empty.
+        """
+        timeout = seconds("session.remove_worker(timeout=...)", timeout)
+        self._check_open()
+        index = worker_index(self._driver.executor.cluster.workers, worker)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._submitter.release_dropped()  # what nobody holds any more need not be brought anywhere
+        with self._waiter.unlocked():
+            self._driver.remove_worker(index, deadline)
+
     @property
     def workers(self) -> int:
-        """How many workers it has; `rg.place(worker=...)` counts them from 0."""
-        return len(self._driver.executor.cluster.workers)
+        """How many workers it has. `rg.place(worker=...)` counts them from 0, those that have left or died included."""
+        return len(self.worker_names)
+
+    @property
+    def worker_names(self) -> tuple[str, ...]:
+        """The names of its workers: "worker 0", ..., without those that have left, are about to, or died."""
+        workers = self._driver.executor.cluster.workers
+        return tuple([workers[index].name for index in self._driver.workers.present])
 
     @property
     def devices(self) -> tuple[Device, ...]:

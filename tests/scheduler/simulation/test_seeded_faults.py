@@ -1,0 +1,25 @@
+"""What a session loses with its workers is made again, whatever dies whenever (H2, H13, H18); see `seeded_faults`."""
+
+from __future__ import annotations
+
+import pytest
+
+from .seeded_faults import Trial, try_seeds
+
+SEEDS = 300
+"""By hand: `python -m tests.scheduler.simulation.seeded_faults 0 20000`."""
+
+
+def test_whatever_dies_whenever_everything_ends_and_nothing_that_can_be_made_again_is_lost():
+    assert try_seeds(0, SEEDS) == []
+
+
+def test_some_of_these_trials_lose_something_and_run_nodes_again():
+    shown = [Trial(seed).check() for seed in range(60)]
+    again = [one for one in shown if any([nodes for _, _, nodes in one.recoveries])]
+    assert len(again) >= 3
+
+
+@pytest.mark.slow
+def test_a_thousand_more():
+    assert try_seeds(SEEDS, SEEDS + 1000) == []
