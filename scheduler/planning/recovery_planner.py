@@ -54,7 +54,7 @@ class NodesToRun(NamedTuple):
     """Kept values that are kept again if they are made."""
 
 
-class Outcome(NamedTuple):
+class RecoveryOutcome(NamedTuple):
     """The outcome of planning a recovery."""
 
     hopeless: tuple[int, ...]
@@ -80,7 +80,7 @@ def recover(
     costs: Costs,
     cluster: Cluster,
     adopt: Callable[[int, Planned, NodesToRun], None],
-) -> Outcome:
+) -> RecoveryOutcome:
     """Plan all that has to run, and pass each run's new plan to `adopt`, earliest first; or nothing, if something that
     runs has to end first.
 
@@ -97,7 +97,7 @@ def recover(
         [(number, segment) for number, nodes in found.runs.items() for segment in _in_use(runs[number], nodes)]
     )
     if in_use:
-        return Outcome((), in_use)
+        return RecoveryOutcome((), in_use)
     hopeless = {*found.hopeless}
     for number, nodes in found.runs.items():
         if number in hopeless:
@@ -108,7 +108,7 @@ def recover(
             hopeless |= _readers_of(number, found.readers)
             continue
         adopt(number, planned, nodes)
-    return Outcome(tuple(sorted(hopeless)), ())
+    return RecoveryOutcome(tuple(sorted(hopeless)), ())
 
 
 def _in_use(run: RunToRecover, nodes: NodesToRun) -> list[int]:

@@ -110,7 +110,7 @@ def test_a_kill_between_forward_and_backward_runs_no_forward_again_whose_context
             loss.backward()
             grad: Any = x.grad
             found = grad.numpy().copy()
-            run = session.last_run
+            run: Any = session.last_run
             again = [node for one in run.report().revisions for node in one.remade]
             names = [run._graph.nodes[node].fn for node in again]
             assert not [name for name in names if "Slow" in session._driver.executor.name_of(name)]

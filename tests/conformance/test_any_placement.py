@@ -148,13 +148,13 @@ def test_plans_that_are_revised_again_and_again_give_the_same_bits(
 ) -> None:
     """Whenever a worker has run dry, whatever has not begun is planned again, whether that gains anything or not."""
     expected = gradients(steps, 0)
-    schedule = rest_planner._Rest.schedule
+    schedule = rest_planner.Rest.schedule
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_placement, "place", placed_by_chance)
         patch.setattr(revision, "MIN_SECONDS", 1e-9)
         patch.setattr(revision, "MIN_SHARE", 0.0)
         patch.setattr(rest_planner, "MIN_TASK_SECONDS", 1e-7)
-        patch.setattr(rest_planner._Rest, "schedule", lambda rest: schedule(rest)._replace(gain=1e9))
+        patch.setattr(rest_planner.Rest, "schedule", lambda rest: schedule(rest)._replace(gain=1e9))
         with rg.Session(workers=workers, strict=True, seed=seed) as session:
             session._driver.planner.use_costs(Costs(epoch=1, call_seconds=0.0, hop_seconds=0.0))
             got = gradients(steps, workers)

@@ -49,8 +49,6 @@ from raygrad.scheduler.machine.events import (
     Event,
     PlanReviewed,
     PlanSubmitted,
-    RecoveryPlan,
-    RecoveryPlanned,
     RestPlanned,
     RunAbandoned,
     RunStopped,
@@ -69,10 +67,9 @@ from raygrad.scheduler.machine.events import (
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.machine.state import NEVER
 from raygrad.scheduler.model.measured_costs import TimedRecord
-from raygrad.scheduler.model.plan import InStore, OnWorker
+from raygrad.scheduler.model.plan import InStore, OnWorker, Plan
 from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.scheduler.planning.planner import Planned, Planner
-from raygrad.scheduler.planning.recovery_planner import NodesToRun, RunToRecover, recover
 from raygrad.tracebacks import users_level
 
 from ..process.forked_locks import renew_after_fork
@@ -100,6 +97,7 @@ from .base import (
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, supplied_bytes, work_of
 from .deadlines import NO_LIMITS, DeadlineWatch, Expired, Limits, expired_call
 from .elastic_workers import ElasticWorkers, Scale
+from .lost_work import LostWork
 from .read_ahead import ReadAhead
 from .run_state import Listener, LostWorker, RunState
 
@@ -139,11 +137,10 @@ class Driver:
         self._clock = clock
         self._runs: dict[int, RunState] = {}
         self._read_ahead = ReadAhead()
+        self._lost_work = LostWork(executor, planner, self._runs, self._replanned)
         self._worker_index = {spec.name: index for index, spec in enumerate(executor.cluster.workers)}
         self._lost: dict[int, str] = {}
         """Per lost worker, the reason."""
-        self._died: list[str] = []
-        """The workers that have died, in order."""
         self._unpins: dict[int, list[Pinned]] = {}
         """Per worker, values that the next call to it unpins, or a message of its own if nothing runs there."""
         self._running: dict[int, int] = {}
@@ -200,7 +197,7 @@ class Driver:
                 expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
                 self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
                 self._runs[submission.run].began = self._clock()
-                self._runs[submission.run].deaths = len(self._died)
+                self._runs[submission.run].deaths = len(self._lost_work.died)
                 sources = self._runs[submission.run].sources()
                 remembered = self._machine.retries > 0 and not planned.plan.limits
                 self._runs[submission.run].remembered = remembered
@@ -658,9 +655,7 @@ class Driver:
                     self._dispatch(WorkerReplaced(at=self._clock(), worker=worker, ok=ok))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
-                    if not self.workers.was_ended(worker):
-                        self._died.append(self.executor.cluster.workers[worker].name)
-                    self._worker_lost(worker)
+                    self._lost_work.worker_lost(worker, died=not self.workers.was_ended(worker))
                     self._running.pop(worker, None)
                     self._unpins.pop(worker, None)
                     if len(self._lost) < len(self.executor.cluster.workers):
@@ -759,9 +754,10 @@ class Driver:
                         self._reports.append(partial(self._listener.still_running, command.run, command.segment))
                         answers.append(WorkerReplaced(at=self._clock(), worker=worker))
                 case PlanRecovery():
-                    answers.append(self._plan_recovery(command))
+                    answers.append(self._lost_work.plan(command, self._clock()))
                 case UseCopy(run=run, value=value):
-                    self._use_copy(run, value)
+                    self._lost_work.use_copy(run, value)
+                    self._ready.add(value_object(run, value))
                 case ForgetRun(run=run):
                     known = self._runs.pop(run, None)
                     if known is not None:
@@ -891,66 +887,13 @@ class Driver:
             return RestPlanned(at=at, run=number, plan=None)
         for other in self._runs.values():
             other.relocate(number, run)
-        plan, revision = run.planned.plan, PlanRevision(at, command.progress.rest, new)
-        self._reports.append(partial(self._listener.replanned, number, plan, revision))
+        plan = run.planned.plan
+        self._replanned(number, plan, PlanRevision(at, command.progress.rest, new))
         return RestPlanned(at=at, run=number, plan=plan, sources=run.sources())
 
-    # ---- what is lost and made again ---------------------------------------------------------------------------------
-
-    def _worker_lost(self, worker: int) -> None:
-        """Enter that what was pinned on a worker is not there any more, and what it was running when it died."""
-        for number, run in self._runs.items():
-            run.worker_lost(worker)
-            if run.remembered:
-                run.count_death(worker)
-            for other in self._runs.values():
-                other.relocate(number, run)
-
-    def _use_copy(self, number: int, value: int) -> None:
-        """Have the copy of a value be its object."""
-        self.executor.rename(copy_object(number, value), value_object(number, value))
-        self._ready.add(value_object(number, value))
-        run = self._runs[number]
-        run.detach(value)
-        for other in self._runs.values():
-            other.relocate(number, run)
-
-    def _plan_recovery(self, command: PlanRecovery) -> RecoveryPlanned:
-        """Plan what has to be made again, and all that has not begun; tell the listener which plans have changed."""
-        at, remains = self._clock(), {one.run: one for one in command.runs}
-        runs = {
-            one.run: RunToRecover(
-                self._runs[one.run].planned, one, self._runs[one.run].sources(), self._runs[one.run].suspects()
-            )
-            for one in command.runs
-        }
-        killers = [number for number in runs if self._runs[number].killer >= 0]
-        plans: list[RecoveryPlan] = []
-
-        def adopt(number: int, planned: Planned, nodes: NodesToRun) -> None:
-            run, before = self._runs[number], len(runs[number].planned.plan.segments)
-            run.take_over(planned, remains[number])
-            for other in self._runs.values():
-                other.relocate(number, run)
-            plans.append(RecoveryPlan(number, planned.plan, run.sources()))
-            rest, new = remains[number].progress.rest, len(planned.plan.segments) - before
-            lost = tuple(dict.fromkeys(self._died[run.deaths :])) or tuple(self._died[-1:])
-            run.deaths = len(self._died)
-            revision = PlanRevision(at, rest, new, nodes.again, lost)
-            self._reports.append(partial(self._listener.replanned, number, planned.plan, revision))
-
-        def residency(number: int) -> list[int]:
-            return [residency_of(one) for one in self._runs[number].externals]
-
-        outcome = recover(
-            {number: run for number, run in runs.items() if number not in killers},
-            residency,
-            self.planner.latest_costs,
-            self.planner.cluster,
-            adopt,
-        )
-        hopeless = (*outcome.hopeless, *killers)
-        return RecoveryPlanned(at=at, plans=tuple(plans), hopeless=hopeless, waits_for=outcome.waits_for)
+    def _replanned(self, number: int, plan: Plan, revision: PlanRevision) -> None:
+        """Tell the listener that the rest of a run was planned again."""
+        self._reports.append(partial(self._listener.replanned, number, plan, revision))
 
     def _forget_programs(self, run: RunState) -> None:
         """Have workers forget the programs of a revised plan, which no other run has."""

@@ -117,6 +117,8 @@ class World:
                 pass  # not answered here: the run goes on as it was planned
             case WithdrawSegments() | PlanRest() | StopSegments() | ReplaceWorker():
                 raise AssertionError(f"nobody has answered a review, and there is {command}")
+            case _:
+                raise AssertionError(f"nobody expected {command}")
 
     def needs(self, command: RunSegment | ExportValue | CopyValue) -> set[tuple[int, int]]:
         """The segments that have to end before the work of a command can start."""

@@ -173,9 +173,9 @@ class Trial:
         """
         shown = self.run()
         finished = {run for run, _ in shown.finished}
-        deaths = [one for one in shown.failures if isinstance(one.failure, WorkerLoss)]
+        deaths = [one.failure for one in shown.failures if isinstance(one.failure, WorkerLoss)]
         raised = any([isinstance(one.failure, SegmentRaise) for one in shown.failures])
-        none_left = self.restart is None and len({one.failure.worker for one in deaths}) >= self.workers
+        none_left = self.restart is None and len({one.worker for one in deaths}) >= self.workers
         tied = any([node.pin >= 0 for one in self.submissions for node in one.planned.graph.nodes])
         may_fail = raised or none_left or (tied and self.restart is None)
         if not may_fail:
