@@ -55,6 +55,8 @@ class Dispatcher:
                 return  # when that is over, it is stirred
         if self._state.revision is not None and head.run == self._state.revision.run:
             return  # when that is over, all workers are stirred
+        if self._state.runs[head.run].damaged:
+            return  # likewise, when it was planned again
         missing = self.missing(head)
         if missing is None:
             offered.add(worker)
@@ -84,8 +86,9 @@ class Dispatcher:
             if not mates[source].dispatched or (segment.run, source) in withdrawn:
                 return mates[source]
         for source, value in reversed(given.reads):
-            maker = self._liveness.maker(runs[source].values[value])
-            if not maker.dispatched or (source, maker.index) in withdrawn:
+            live = runs[source].values[value]
+            maker = self._liveness.maker(live)
+            if live.lost or not maker.dispatched or (source, maker.index) in withdrawn:
                 return maker
         return None
 

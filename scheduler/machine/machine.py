@@ -424,10 +424,12 @@ class Machine:
             state.replacing.add(worker)
             state.damaged = True
             self._liveness.commands.append(RestartWorker(worker=worker))
-        recovered = [run for run in state.runs.values() if self._recoverer.recovers(run)]
-        for run in recovered:
-            self._recoverer.worker_lost(run, worker, self._at)
-        others = [run for run in state.runs.values() if run not in recovered]
+        others: list[LiveRun] = []
+        for run in list(state.runs.values()):
+            if self._recoverer.recovers(run):  # one may have failed for what an earlier one has lost for good
+                self._recoverer.worker_lost(run, worker, self._at)
+            else:
+                others.append(run)
         for run in others:
             for value in list(run.values.values()):
                 if value.pinned_on == worker and value.object is not ObjectState.LIVE:

@@ -131,6 +131,8 @@ class Recoverer:
             self._liveness.use_copy(run, value, copy)
         else:
             value.lost = True
+            if value.irreplaceable:
+                self.lose(run, value)
 
     # ---- what is needed --------------------------------------------------------------------------------------------
 

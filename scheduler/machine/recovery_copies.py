@@ -7,7 +7,8 @@ else to do. A copy is dropped with its value: when the last reader is final, or 
 
 Values that the client keeps on a worker, as parameters of a training, are copied likewise, after so many seconds of the
 worker's work on all runs; or sooner, once `MOST_RETAINED` runs, or `MOST_SUPPLIED` bytes of the client's arrays, are
-remembered to make them again (`lineage`). With that these runs are forgotten.
+remembered to make them again (`lineage`). With that these runs are forgotten. Without a recovery time nothing is copied,
+and they are forgotten all the same.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 
 from .commands import CopyValue, DropCopy
 from .events import ValueCopied
+from .lineage import may_be_made_again
 from .liveness import Liveness
 from .state import ExposedWork, LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, State
 
@@ -81,9 +83,19 @@ class RecoveryCopies:
         self._supplied += run.supplied_bytes
         if self._retained > MOST_RETAINED or self._supplied > MOST_SUPPLIED:
             self._retained = self._supplied = 0
+            if self._recovery_time == inf:
+                self._end_lineage()
+                return
             for worker in self._state.queues:
                 if worker not in self._state.lost_workers:
                     self._copy_kept(worker)
+
+    def _end_lineage(self) -> None:
+        """Forget runs that have ended, where nothing is copied: what they have made is lost with its worker."""
+        for run in [one for one in self._state.runs.values() if one.finished and not one.unfinished]:
+            for value in run.values.values():
+                value.irreplaceable = value.irreplaceable or may_be_made_again(run, value)
+            self._liveness.forget(run)
 
     def _copy_kept(self, worker: int) -> None:
         """Have the kept values copied that somebody needs and that this worker alone has."""

@@ -34,7 +34,7 @@ def _problems(machine: Machine) -> Iterator[str]:
     for run in state.runs.values():
         yield from _run(state, run)
         yield from _outlook(run)
-        yield from _needs(run, read, lineage, recovering=state.recovery is not None)
+        yield from _needs(run, read, lineage, recovering=state.recovery is not None or state.damaged)
 
 
 def _segments(state: State) -> Iterator[LiveSegment]:
@@ -67,6 +67,8 @@ def _flight(machine: Machine) -> Iterator[str]:
         if head is not None and state.revision is not None and head.run == state.revision.run:
             continue
         if disturbed or worker in state.lost_workers or worker in state.replacing:
+            continue
+        if head is not None and state.runs[head.run].damaged:
             continue
         if head is not None and state.in_flight.get(worker, 0) < machine.window and dispatcher.missing(head) is None:
             yield f"segment {head.index} of run {head.run} could be commanded and is not"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from raygrad.scheduler.machine import recovery_copies
+
 from .seeded_faults import Trial, try_seeds
 
 SEEDS = 300
@@ -18,6 +20,23 @@ def test_some_of_these_trials_lose_something_and_run_nodes_again():
     shown = [Trial(seed).check() for seed in range(60)]
     again = [one for one in shown if any([nodes for _, _, nodes in one.recoveries])]
     assert len(again) >= 3
+
+
+def test_runs_are_forgotten_once_copies_make_them_unnecessary(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recovery_copies, "MOST_RETAINED", 0)
+    trials = [Trial(seed) for seed in range(100)]
+    for trial in [one for one in trials if one.recovery_time < float("inf")]:
+        trial.check()
+
+
+def test_without_a_recovery_time_runs_are_forgotten_and_what_they_made_is_lost_with_its_worker(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(recovery_copies, "MOST_RETAINED", 0)
+    lost = 0
+    for trial in [one for one in map(Trial, range(400)) if one.recovery_time == float("inf")]:
+        lost += len(trial.run().lost_values)
+    assert lost
 
 
 @pytest.mark.slow
