@@ -7,8 +7,8 @@ else to do. A copy is dropped with its value: when the last reader is final, or 
 
 Values that the client keeps on a worker, as parameters of a training, are copied likewise, after so many seconds of the
 worker's work on all runs; or sooner, once `MOST_RETAINED` runs, or `MOST_SUPPLIED` bytes of the client's arrays, are
-remembered to make them again (`lineage`). With that these runs are forgotten. Without a recovery time nothing is copied,
-and they are forgotten all the same.
+remembered to make them again (`lineage`). With that these runs are forgotten. Without a recovery time nothing is
+copied, and they are forgotten all the same.
 """
 
 from __future__ import annotations
@@ -91,10 +91,12 @@ class RecoveryCopies:
                     self._copy_kept(worker)
 
     def _end_lineage(self) -> None:
-        """Forget runs that have ended, where nothing is copied: what they have made is lost with its worker."""
-        for run in [one for one in self._state.runs.values() if one.finished and not one.unfinished]:
+        """Forget runs that have ended, where nothing is copied: what they have made is lost with its worker. What is
+        lost already can still be made again."""
+        ended = [one for one in self._state.runs.values() if one.finished and not one.unfinished]
+        for run in sorted(ended, key=lambda one: -one.run):
             for value in run.values.values():
-                value.irreplaceable = value.irreplaceable or may_be_made_again(run, value)
+                value.irreplaceable = value.irreplaceable or (not value.lost and may_be_made_again(run, value))
             self._liveness.forget(run)
 
     def _copy_kept(self, worker: int) -> None:
