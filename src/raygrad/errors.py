@@ -206,7 +206,7 @@ class RemoteError(ExecutionError):
 
 
 class WorkerLost(ExecutionError):
-    """A worker process died. Attributes: worker."""
+    """A worker process died, and what was lost with it cannot be made again, or was too often. Attributes: worker."""
 
     def __init__(self, message: str, worker: str = "") -> None:
         super().__init__(message, worker)

@@ -66,6 +66,9 @@ class ActorProcess:
     hello: Any = None
     """Where the process was started later, and nobody has waited for it: the reference of what it says first."""
 
+    served: Any = None
+    """The reference of what `serve` has answered there."""
+
     def process_id(self, timeout: float = START_DEADLINE) -> int:
         """Return the process id; 0 if the process is not there by the deadline."""
         if not self.pid and self.hello is not None:
@@ -175,9 +178,9 @@ def restart_worker(
     worker = _make_actor(number, options[number], blas_threads, placement_group, before.node_id if alive else "")
     worker.node_id, worker.gpus, worker.numerics = before.node_id, before.gpus, before.numerics
     worker.hello = worker.actor.hello.remote(_whereabouts())
-    served = worker.actor.serve.remote(before.gpus, is_simulated(), simulated_memory())
+    worker.served = worker.actor.serve.remote(before.gpus, is_simulated(), simulated_memory())
     if before.gpus:
-        ray_module().get(served, timeout=START_DEADLINE)
+        ray_module().get(worker.served, timeout=START_DEADLINE)
     return worker
 
 

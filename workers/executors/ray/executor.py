@@ -52,6 +52,7 @@ from ..base import (
 from ..deadlines import WorkerProgress
 from .actor_options import check_actor_options
 from .actor_processes import (
+    HELLO_DEADLINE,
     START_DEADLINE,
     ActorProcess,
     as_execution_error,
@@ -372,11 +373,15 @@ class RayExecutor(Executor):
 
     def _restarted(self, index: int, restart: _Restart, answer: Any) -> None:
         """Report whether another process has taken the place of a worker."""
-        if answer is None:
-            self._ray.kill(restart.after.actor)
-        else:
-            after = restart.after
+        before, after = self._workers[index], restart.after
+        if answer is not None:
             after.pid, ((after.node_id, _), _) = answer
+            if after.node_id != before.node_id:  # whose CPU may give other bits (H12)
+                _, numerics = self._ray.get(after.served, timeout=HELLO_DEADLINE)
+                answer = answer if numerics == before.numerics else None
+        if answer is None:
+            self._ray.kill(after.actor)
+        else:
             self._workers[index] = after
             self._begin_channel(index)
         self._reports.append(WorkerRestarted(index, answer is not None))
