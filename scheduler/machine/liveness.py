@@ -220,6 +220,8 @@ class Liveness:
             current = pending.pop()
             if current.retained and not may_run_again(current):
                 current.retained = False
+                self._state.retained_runs -= 1
+                self._state.retained_bytes -= current.supplied_bytes
                 for number, value_id in current.reads:
                     source = self._state.runs[number]
                     value = source.values[value_id]

@@ -49,10 +49,8 @@ class RecoveryCopies:
         """(run, value) of each copy that was commanded and not answered, with its worker: at most one per worker."""
         self._worked: dict[int, float] = {}
         """Per worker, seconds of its work since its kept values were last due."""
-        self._retained = 0
-        """Runs that are remembered since all kept values were last due."""
-        self._supplied = 0
-        """Bytes of arrays that these were given."""
+        self._most = 1.0
+        """The share of `MOST_RETAINED` and `MOST_SUPPLIED` with which all kept values are due next."""
 
     def segment_done(self, run: LiveRun, segment: LiveSegment, seconds: float) -> None:
         """Enter that a worker has spent `seconds` on a segment, which is done; before `segment_final`."""
@@ -79,10 +77,13 @@ class RecoveryCopies:
 
     def retained(self, run: LiveRun) -> None:
         """Enter that a run is remembered, to make again what it makes."""
-        self._retained += 1
-        self._supplied += run.supplied_bytes
-        if self._retained > MOST_RETAINED or self._supplied > MOST_SUPPLIED:
-            self._retained = self._supplied = 0
+        state = self._state
+        state.retained_runs += 1
+        state.retained_bytes += run.supplied_bytes
+        if state.retained_runs <= MOST_RETAINED and state.retained_bytes <= MOST_SUPPLIED:
+            self._most = 1.0
+        elif state.retained_runs > self._most * MOST_RETAINED or state.retained_bytes > self._most * MOST_SUPPLIED:
+            self._most *= 2.0  # copies take their time
             if self._recovery_time == inf:
                 self._end_lineage()
                 return

@@ -329,6 +329,10 @@ class State:
     """Workers that have died so far."""
     damaged: bool = False
     """Something that is needed is lost: a recovery is due."""
+    retained_runs: int = 0
+    """Runs that count in the lineage of others, and are remembered for that."""
+    retained_bytes: int = 0
+    """Bytes of arrays that the client has supplied to these."""
     skipped: bool = False
     """A segment was skipped, and why is not known yet."""
     review_at: float = NEVER

@@ -212,9 +212,10 @@ class RunState:
         self._detach()
 
     def _pinned_by(self, value: int) -> OnWorker:
-        segments = self.planned.plan.segments
-        index = max([index for index, segment in enumerate(segments) if value in segment.pins])
-        return OnWorker(segments[index].worker, index)
+        segments, last = self.planned.plan.segments, len(self.planned.plan.node_worker) - 1
+        pinning = [index for index, segment in enumerate(segments) if value in segment.pins]
+        pinning = pinning or [index for index, segment in enumerate(segments) if last in segment.nodes]  # open-ended
+        return OnWorker(segments[pinning[-1]].worker, pinning[-1])
 
     def _detach(self) -> None:
         self.places = {value: self._now(value, place) for value, place in self.places.items()}

@@ -34,7 +34,7 @@ def checked_workers(workers: Any) -> tuple[int | None, Scale | None]:
     where = "Session(workers=...)"
     if workers is None:
         return None, None
-    if not isinstance(workers, tuple | list):
+    if not isinstance(workers, tuple):
         return whole(where, workers, 1, MOST_WORKERS), None
     bounds: list[Any] = list(cast("Sequence[Any]", workers))
     if len(bounds) != 2:

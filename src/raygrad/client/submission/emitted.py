@@ -26,7 +26,9 @@ class Emitted:
         self._bytes = 0
         self._file: SpillFile | None = None
         self._next: dict[int, int] = {}
-        """By node, the ordinal of its next emit."""
+        """By node, the ordinal of its next emit, if they come in order."""
+        self._early: dict[int, set[int]] = {}
+        """By node, the ordinals of those that came before that."""
         self._left_to_handlers = 0
         self._lost: ExecutionError | None = None
         """Why some could not be kept."""
@@ -34,9 +36,17 @@ class Emitted:
     def counts(self, node: int, ordinal: int) -> bool:
         """Tell whether an emit is new: what a node has emitted before that runs again, since what it made was lost,
         counts once."""
-        if ordinal < self._next.get(node, 0):
+        following, early = self._next.get(node, 0), self._early.get(node)
+        if ordinal < following or (early is not None and ordinal in early):
             return False
-        self._next[node] = ordinal + 1
+        if ordinal > following:
+            self._early.setdefault(node, set()).add(ordinal)
+            return True
+        following += 1
+        while early and following in early:
+            early.discard(following)
+            following += 1
+        self._next[node] = following
         return True
 
     def add(self, emit: Emit, opened: Any, *, handled: bool) -> None:
