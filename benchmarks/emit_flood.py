@@ -10,7 +10,7 @@ import argparse
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def main() -> None:
     with rg.Session(given.on, workers=given.workers) as session:
         session.on("flood", handler)
         (rg.ones(2) * 2.0).tolist()
-        pids = sorted(set(session._driver.executor.pids()))
+        pids = sorted(set(cast("Any", session._driver).executor.pids()))
         before = [resident("self"), *(resident(pid) for pid in pids)]
         peaks, stored = list(before), [0]
         ended = threading.Event()

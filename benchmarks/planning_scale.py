@@ -66,6 +66,7 @@ class Recorder:
                 requires_grad=(1,) * len(inputs),
                 recorded=True,
                 pure=False,
+                impure=False,
                 silent=False,
                 expected=None,
                 keywords=(),

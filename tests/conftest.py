@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -35,6 +36,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test asserts a time: a busy machine must not fail a property that holds.
 settings.register_profile("raygrad", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("raygrad")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--opinfo",
+        choices=("tenth", "all"),
+        default="tenth",
+        help="how many of PyTorch's samples of operations are compared (tests/opinfo)",
+    )
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -93,19 +103,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Start one local Ray for the module, away from the repository's root."""
     ray = pytest.importorskip("ray")
-    before = os.getcwd()
-    os.chdir(tmp_path_factory.mktemp("away"))
-    ray.init(
-        address="local",
-        num_cpus=4,
-        object_store_memory=100 * 1024 * 1024,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield ray
-    ray.shutdown()
-    os.chdir(before)
+    with contextlib.chdir(tmp_path_factory.mktemp("away")):  # also left where Ray does not start
+        ray.init(
+            address="local",
+            num_cpus=4,
+            object_store_memory=100 * 1024 * 1024,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+        yield ray
+        ray.shutdown()
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ EXAMPLES: Final = 8 << 40
 """Of code that runs once for all examples of a batch, which have streams of their own: it must not draw."""
 REFUSED: Final = 9 << 40
 """Of code that runs for one example under vmap with randomness "error"."""
+TANGENTS: Final = 11 << 40
+"""Of code that a session runs for one tangent of several, which eager code runs once for all of them."""
 EXAMPLE: Final = 10 << 40
 """Of a pass for one example, whose number follows, under vmap with randomness "different"."""
 
@@ -114,11 +116,9 @@ class RandomStream:
         """How many applications, passes, hooks and draws there have been."""
         return tuple([int(repr(numbers)[6:-1]) for numbers in self._numbers])  # `count(7)`: asking takes none
 
-    def refuse_draws(self) -> None:
+    def refuse_draws(self, why: int = REFUSED) -> None:
         """Mark the applications to come as such that must not draw."""
-        self.applications = zip(
-            itertools.repeat(self.origin), self._numbers[0], itertools.repeat(REFUSED), strict=False
-        )
+        self.applications = zip(itertools.repeat(self.origin), self._numbers[0], itertools.repeat(why), strict=False)
 
     def is_marked(self, mark: int) -> bool:
         """Tell whether a mark is among the parts of the paths for which this code runs, or of those around it."""

@@ -298,6 +298,14 @@ class Recorder(ABC):
         """Note that a tensor is changed in place next, by `write`, whose memory the program shares."""
         return
 
+    def note_view(self, value: Pending, op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> None:
+        """Note that a recorded value is a view of memory that the program shares, by this op of these tensors."""
+        return
+
+    def begin_pass(self) -> None:
+        """Take note that a pass begins: what was saved of memory that the program shares is read as it is now."""
+        return
+
     @abstractmethod
     def submit(self) -> None:
         """Submit what is recorded and needed. Does not block. Call it with the collector paused (`collector_pause`)."""

@@ -15,7 +15,7 @@ from raygrad.errors import MissingDerivative
 
 from .. import ops
 from ..core.modes import state
-from ..core.random_streams import Path, current_stream
+from ..core.random_streams import TANGENTS, Path, current_stream
 from ..dispatch.random_numbers import drawn_alike
 from ..forward_ad import dual_at_level
 from ..forward_mode.tangents import LocalAliasNode
@@ -85,6 +85,8 @@ class FusedJvp(Function):
         made: list[Sequence[Any]] = []
         if info.randomness == "error":
             current_stream(state.here).refuse_draws()
+        elif info.randomness == "different" and one_for_all:
+            current_stream(state.here).refuse_draws(TANGENTS)
         with drawn_alike(info.randomness == "same") as again:
             for number in range(max(size, 1)):
                 again()

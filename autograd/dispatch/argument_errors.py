@@ -18,9 +18,11 @@ from raygrad.errors import DtypeError, MissingKernel
 from raygrad.tracebacks import leave
 
 from ..core.recorder import Pending
-from ..registry.codegen import compile_wrapper
+from ..registry.codegen import ABSENT, compile_wrapper
 from ..tensor.tensor import Tensor
+from .direct_functions import DIRECT
 from .operand_errors import wrong_argument
+from .spellings import missing_argument, respelled
 
 Function = Callable[..., Any]
 
@@ -59,20 +61,21 @@ _made: dict[Function, Function] = {}
 def with_argument_errors(function: Function, module: str, name: str) -> Function:
     """Return a wrapper of a function whose errors name the argument that does not fit.
 
-    A function that passes its arguments straight to one op is returned as it is: the op names the argument itself
-    (`dispatch.explained`).
+    It takes NumPy's spellings, too (`spellings`). A function that passes its operands straight to one op (`DIRECT`) is
+    returned as it is: it takes these itself, and the op names the operand (`dispatch.explained`).
 
     Args:
         function: the function.
         module: the module that offers it.
         name: its name there, by which it is pickled.
     """
-    code: Any = getattr(function, "__code__", None)
-    if code is not None and code.co_names[:1] == ("call_few",):
+    if function in DIRECT:
         return function
     made = _made.get(function)
     if made is None:
-        body = (
+        spelled = not inspect.unwrap(function).__code__.co_flags & inspect.CO_VARARGS
+        body = "    if {missing}_spelled:\n        return _respelled(made, {given}, _spelled)\n" if spelled else ""
+        body += (
             "    try:\n"
             "        return _function({plain})\n"
             "    except Exception as error:\n"
@@ -83,7 +86,8 @@ def with_argument_errors(function: Function, module: str, name: str) -> Function
             "            _leave(said)\n"
             "            raise\n"
         )
-        made = _made[function] = compile_wrapper(function, body, {"_said": explain_error, "_leave": leave}, __name__)
+        names = {"_said": explain_error, "_leave": leave, "_respelled": respelled}
+        made = _made[function] = compile_wrapper(function, body, names, __name__, spelled=spelled)
         made.__module__, made.__qualname__ = module, name
     return made
 
@@ -93,11 +97,20 @@ def explain_error(function: Function, args: Sequence[Any], named: Mapping[str, A
     error itself."""
     if isinstance(error, MissingKernel):  # it names the dtype, which is what does not fit
         return error
+    if any([arg is ABSENT for arg in args]):
+        return _missing(function, args)
     wrong = _wrong(function, args, named, isinstance(error, AttributeError), isinstance(error, TypeError))
     if wrong is None:
         return error
     wrong.__suppress_context__ = True
     return wrong
+
+
+def _missing(function: Function, args: Sequence[Any]) -> TypeError:
+    """Return the error for the first argument that is missing."""
+    position = next(place for place, arg in enumerate(args) if arg is ABSENT)
+    name = list(inspect.signature(function).parameters)[position]
+    return missing_argument(function.__name__, name)
 
 
 def _wrong(

@@ -47,6 +47,8 @@ def share_memory(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[
         sure = viewed is True
     if base._shares_memory:
         result._shares_memory = True
+        if type(out) is Pending:
+            out.record.recorder.note_view(out, op, operands, params)
     record_view(result, op, operands, params, sure, recorded)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError, DtypeError
+from raygrad.errors import AutogradError, DtypeError, MissingKernel
 
 from ..core import dtypes
+from ..core.batched_data import Batched, batched
 from ..core.modes import state
 from ..core.recorder import Pending
 from ..devices.serving import CPU, backend_for_kind, factory_device, is_device_array, to_host
@@ -245,9 +246,29 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 
 
 def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """Return a tensor like `input` filled with a number (None: with nothing); under vmap, one for each example, so that
+    each can be written to by itself."""
+    data = input._data
+    if type(data) is Batched and data.level.entered:
+        made = batched(_like(data.value, value, dtype, device, False), data.dim, data.level)
+        return made.requires_grad_() if requires_grad else made
     wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     place = input.device if device is None else device
+    if value is None:
+        return _made(place, lambda xp: xp.empty(input.shape, wanted), requires_grad)
     return _made(place, lambda xp: xp.full(input.shape, value, wanted), requires_grad)
+
+
+def new_full(input: Tensor, size: Any, fill_value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """Return a tensor of another shape, of `input`'s dtype and device, filled with one number; under vmap, one for each
+    example."""
+    data = input._data
+    if type(data) is Batched and data.level.entered:
+        whole = (data.level.size, *sizes_of((size,)))
+        made = batched(new_full(data.value, whole, fill_value, dtype, device, False), 0, data.level)
+        return made.requires_grad_() if requires_grad else made
+    wanted, place = input.dtype if dtype is None else dtype, input.device if device is None else device
+    return full(size, fill_value, dtype=wanted, device=place, requires_grad=requires_grad)
 
 
 def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -262,9 +283,7 @@ def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_
 
 def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of a tensor's shape and dtype whose elements are yet to be written."""
-    wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
-    place = input.device if device is None else device
-    return _made(place, lambda xp: xp.empty(input.shape, wanted), requires_grad)
+    return _like(input, None, dtype, device, requires_grad)
 
 
 def full_like(
@@ -283,13 +302,24 @@ def arange(
     """Return the numbers from `start` (0 by default) up to but without `end`, `step` apart.
 
     Raises:
-        RuntimeError: a step of zero, or one that leads away from `end`.
+        RuntimeError: a step of zero, or one that leads away from `end`; bounds that are not finite.
+        ValueError: a step that is zero in the integers that are asked for.
     """
     if end is None:
         start, end = 0, start
     start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if wanted is not None and wanted.kind in "bc":
+        raise MissingKernel(f'"arange" not implemented for {wanted}: make real numbers and convert them')
+    if wanted is not None and wanted.kind in "iu":
+        given = step
+        start, end, step = int(start), int(end), int(step)
+        if given and not step:
+            raise ValueError("step must be nonzero")
     if step == 0:
         raise AutogradError("step must be nonzero")
+    if not math.isfinite(start) or not math.isfinite(end):
+        raise AutogradError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise AutogradError("upper bound and lower bound inconsistent with step sign")
     if dtype is None:
@@ -302,8 +332,34 @@ def arange(
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return `steps` numbers evenly spaced from `start` to `end`, both included."""
-    return _made(device, lambda xp: xp.linspace(start, end, steps, dtype=float_dtype(dtype)), requires_grad)
+    """Return `steps` numbers evenly spaced from `start` to `end`, both included. They are counted from the nearer end,
+    in the precision of the result; whole ones are cut off.
+
+    Raises:
+        RuntimeError: `steps` is negative.
+    """
+    start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
+    if steps < 0:
+        raise AutogradError("number of steps must be non-negative")
+    if dtype is None and (isinstance(start, complex) or isinstance(end, complex)):
+        dtype = dtypes.of_number(1j)
+    wanted = float_dtype(dtype)
+    if wanted.kind == "b":
+        raise MissingKernel('"linspace" not implemented for bool: make numbers and convert them')
+    return _made(device, lambda xp: _evenly(xp, start, end, int(steps), wanted), requires_grad)
+
+
+def _evenly(xp: Any, start: Any, end: Any, steps: int, dtype: Any) -> Any:
+    """Return the array of `linspace`."""
+    if steps < 2:
+        return xp.full((steps,), start, dtype)
+    first, last = np.asarray(start).astype(dtype)[()], np.asarray(end).astype(dtype)[()]
+    counted = dtype.type if dtype.kind in "fc" else np.float64
+    step = (counted(last) - counted(first)) / counted(steps - 1)
+    number = xp.arange(steps)
+    near = first + step * number.astype(counted)
+    far = last - step * (steps - 1 - number).astype(counted)
+    return xp.where(number < steps // 2, near, far).astype(dtype)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

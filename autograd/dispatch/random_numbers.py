@@ -28,6 +28,7 @@ from ..core.random_streams import (
     PROGRAM,
     REFUSED,
     RESEEDED,
+    TANGENTS,
     RandomStream,
     StreamOrigin,
     current_stream,
@@ -220,6 +221,13 @@ _REFUSED: Final = (
 )
 
 
+_OF_TANGENTS: Final = (
+    "jacfwd, or vmap over tangents, with randomness 'different': in a session a Function runs once for each tangent, "
+    "and eagerly once for all, so that what its forward or jvp draws would differ; use randomness='same', draw before "
+    "and pass what was drawn, or call it outside of the session"
+)
+
+
 def _check_marks(stream: RandomStream) -> None:
     """Refuse to draw in code that runs for a batch (VM-12).
 
@@ -229,6 +237,8 @@ def _check_marks(stream: RandomStream) -> None:
     """
     if stream.is_marked(REFUSED):
         raise AutogradError(_REFUSED)
+    if stream.is_marked(TANGENTS):
+        raise AutogradError(_OF_TANGENTS)
     if stream.is_marked(EXAMPLES):
         if state.batches and state.batches[-1].randomness == "error":
             raise AutogradError(_REFUSED)

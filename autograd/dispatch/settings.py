@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import importlib
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import nullcontext
 from typing import Any, Final, cast
 
@@ -206,38 +206,12 @@ def _set_options(recorded: Settings) -> None:
 
 # ---- the default ones ------------------------------------------------------------------------------------------------
 
-_IGNORING: Final[Any] = _fresh.run(lambda: (np.seterr(all="ignore"), _errors.get())[1])
+IGNORING: Final[Any] = _fresh.run(lambda: (np.seterr(all="ignore"), _errors.get())[1])
+"""NumPy's handling of floating-point errors around built-in ops: they are ignored."""
 
+DEFAULT_DTYPE: Final = _FLOAT32
+"""The default dtype that a program finds at its start."""
 
-class WorkerSettings:
-    """The settings of a thread while it runs a segment: those that a program finds at its start, but that NumPy's
-    errors are ignored, as built-in ops have it. Around user code are those of its recording."""
-
-    __slots__ = ("_errors", "_options")
-
-    def __enter__(self) -> None:
-        SEGMENTS.append(None)
-        state.here.default_dtype = _FLOAT32
-        self._errors, self._options = _errors.set(_IGNORING), _options.set(OPTIONS)
-
-    def __exit__(self, *_: object) -> None:
-        _options.reset(self._options)
-        _errors.reset(self._errors)
-        SEGMENTS.pop()
-
-
-def with_default_settings(run: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return code of a segment that runs under the default settings, as most user code does."""
-    set_errors, reset_errors, options_now, default = _errors.set, _errors.reset, _options.get, ERRORS
-
-    def by_default(slots: Any) -> None:
-        token = set_errors(default)
-        try:
-            run(slots)
-        finally:
-            reset_errors(token)
-            state.here.default_dtype = _FLOAT32  # what it has set ends with it
-            if options_now() is not OPTIONS:
-                _options.set(OPTIONS)
-
-    return by_default
+set_errors, reset_errors = _errors.set, _errors.reset
+set_options, reset_options = _options.set, _options.reset
+"""Put `ERRORS` or `IGNORING`, and `OPTIONS`, in force, which returns a token; and back what was in force before."""

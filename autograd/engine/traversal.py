@@ -118,6 +118,7 @@ class BackwardPass(PassStream):
         if recorder is None:
             self._run(seeds, wanted, into_leaves)
             return
+        recorder.begin_pass()
         retaining, recorder.retaining = recorder.retaining, self.retain
         try:
             self._run(seeds, wanted, into_leaves)

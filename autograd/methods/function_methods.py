@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from .. import ops
+from ..dispatch.spellings import as_method
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -39,9 +40,13 @@ class FunctionMethods:
     argwhere: Method
     as_strided: Method
     baddbmm: Method
+    bernoulli: Method
     bincount: Method
     bitwise_left_shift: Method
     bitwise_right_shift: Method
+    cholesky: Method
+    cholesky_inverse: Method
+    cholesky_solve: Method
     clip: Method
     conj_physical: Method
     copysign: Method
@@ -72,11 +77,16 @@ class FunctionMethods:
     fmax: Method
     fmin: Method
     frac: Method
+    gcd: Method
+    geqrf: Method
     ger: Method
     greater: Method
     greater_equal: Method
     heaviside: Method
     hsplit: Method
+    i0: Method
+    igamma: Method
+    igammac: Method
     index_copy: Method
     index_fill: Method
     index_put: Method
@@ -91,6 +101,7 @@ class FunctionMethods:
     isreal: Method
     kron: Method
     kthvalue: Method
+    lcm: Method
     ldexp: Method
     less: Method
     less_equal: Method
@@ -99,6 +110,8 @@ class FunctionMethods:
     logcumsumexp: Method
     logdet: Method
     logit: Method
+    lu: Method
+    lu_solve: Method
     masked_scatter: Method
     masked_select: Method
     matrix_exp: Method
@@ -106,6 +119,7 @@ class FunctionMethods:
     median: Method
     moveaxis: Method
     msort: Method
+    multinomial: Method
     multiply: Method
     mvlgamma: Method
     nan_to_num: Method
@@ -116,9 +130,11 @@ class FunctionMethods:
     negative: Method
     nextafter: Method
     not_equal: Method
+    ormqr: Method
     pinverse: Method
     positive: Method
     put: Method
+    qr: Method
     quantile: Method
     rad2deg: Method
     resolve_conj: Method
@@ -133,8 +149,10 @@ class FunctionMethods:
     split_with_sizes: Method
     subtract: Method
     sum_to_size: Method
+    svd: Method
     take: Method
     tensor_split: Method
+    triangular_solve: Method
     true_divide: Method
     unique: Method
     unique_consecutive: Method
@@ -145,7 +163,7 @@ class FunctionMethods:
 
 
 for _name in FunctionMethods.__annotations__:
-    setattr(FunctionMethods, _name, getattr(ops, _name))
+    setattr(FunctionMethods, _name, as_method(getattr(ops, _name)))
 
 
 def bind(*declared: type) -> None:
@@ -153,4 +171,4 @@ def bind(*declared: type) -> None:
     for methods in declared:
         for name, method in list(vars(methods).items()):
             if isinstance(method, FunctionType):
-                setattr(methods, name, getattr(ops, method.__name__))
+                setattr(methods, name, as_method(getattr(ops, method.__name__)))

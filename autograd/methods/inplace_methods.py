@@ -101,8 +101,13 @@ class ElementwiseInPlace:
     fix_: Method
     float_power_: Method
     frac_: Method
+    gcd_: Method
     heaviside_: Method
     hypot_: Method
+    i0_: Method
+    igamma_: Method
+    igammac_: Method
+    lcm_: Method
     ldexp_: Method
     lgamma_: Method
     log10_: Method

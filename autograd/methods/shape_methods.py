@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -299,5 +299,4 @@ class ShapeMethods(Operators):
         self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """Return a tensor of this one's dtype and device filled with one number."""
-        wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
-        return creation.full(size, fill_value, dtype=wanted, device=place, requires_grad=requires_grad)
+        return creation.new_full(cast("Any", self), size, fill_value, dtype, device, requires_grad)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from .conversions import Conversions
 from .graph_methods import GraphMethods
 from .op_methods import TensorMethods
+from .random_fills import RandomFills
 
 
-class Surface(GraphMethods, Conversions, TensorMethods):
+class Surface(GraphMethods, Conversions, RandomFills, TensorMethods):
     """The methods of `Tensor` that are not its own."""

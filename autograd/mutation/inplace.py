@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.errors import AutogradError
 
@@ -22,6 +22,7 @@ from ..devices.serving import device_guard, needs_device_guard, writable
 from ..nodes.device_nodes import DeviceOpNode, OnDevice
 from ..nodes.node import Node
 from ..nodes.op_node import OpNode
+from ..registry.registry import get_op
 from ..storage.storage import owner_of, parent_of, views_of
 from ..storage.stride_geometry import note_strides
 from ..storage.version_counter import bump, note_exchanged
@@ -334,6 +335,10 @@ def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> N
     """Give a tensor its next value, after the memory that it shares with `changed` was changed. Where that is counted
     as a change of the other only, who has saved this one sees the new value (CX-14)."""
     note_strides(tensor)
+    if type(data) is Pending and data.ndim > 1 and parent_of(tensor) is None:
+        order = tensor.axis_order()
+        if order != _NATURAL.get(len(order), order):
+            data = _in_axis_order(recorder, data, order)
     before, counter = held_by(tensor), tensor._counter
     if tensor._shares_memory and parent_of(tensor) is None:
         recorder.note_change(tensor)
@@ -342,6 +347,19 @@ def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> N
         for old in before:
             note_exchanged(counter, old, tensor.made(data), written=True)
         exchange_converted(tensor, written=True)
+
+
+_NATURAL: Final = {ndim: tuple(range(ndim)) for ndim in range(9)}
+"""The order of the axes of a tensor in C order, by their number."""
+
+
+def _in_axis_order(recorder: Recorder, value: Pending, order: tuple[int, ...]) -> Pending:
+    """Return a value with its axes in an order from outermost to innermost: eagerly a tensor that is changed in place
+    keeps it, whatever it is computed with."""
+    (moved,) = recorder.op(get_op("permute"), (value,), (order,))
+    (dense,) = recorder.op(get_op("contiguous"), (moved,), ())
+    (laid,) = recorder.op(get_op("permute"), (dense,), (tuple([order.index(axis) for axis in range(len(order))]),))
+    return laid
 
 
 def set_next_value(tensor: Tensor, data: Any, recorder: Recorder) -> None:

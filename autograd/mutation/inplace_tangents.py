@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
+from ..core.batched_data import innermost_vmap_level
 from ..core.modes import state
 from ..storage.storage import parent_of, views_of
 from ..storage.view import UNKNOWN
@@ -51,6 +52,10 @@ def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[An
                 begin(level, tensor)
                 old = level.of(tensor)
                 assert old is not None
+            if _is_of_more(new, old):
+                widen(level, tensor, new)
+                old = level.of(tensor)
+                assert old is not None
             change(old, lambda _, new=new: new)
     return tensor
 
@@ -58,12 +63,33 @@ def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[An
 def begin(level: TangentLevel, changed: Tensor) -> None:
     """Give a tensor without a tangent, and the base and the views that share its memory, tangents of zero."""
     root = changed if changed._base is None else changed._base
-    zeros = ops.zeros_as(root)
-    level.carry(root, ops.clone(zeros.detach()))
+    _carry(level, root, ops.clone(ops.zeros_as(root).detach()), ())
+
+
+def _is_of_more(new: Tensor, old: Tensor) -> bool:
+    """Tell whether a tangent is another one for each example of a vmap, and the one in its place the same for all."""
+    return innermost_vmap_level((new,)) is not None and innermost_vmap_level((new,)) is not innermost_vmap_level((old,))
+
+
+def widen(level: TangentLevel, changed: Tensor, new: Tensor) -> None:
+    """Give a tensor, its base and its views in the place of a tangent that is the same for all examples of a vmap one
+    for each, so that `new` can be written to it."""
+    root = changed if changed._base is None else changed._base
+    old = level.of(root)
+    assert old is not None
+    over_examples = ops.reshape(ops.zeros_as(new), (-1,))[:1].sum()
+    _carry(level, root, ops.clone(old + over_examples), (changed, *views_of(root)))
+
+
+def _carry(level: TangentLevel, root: Tensor, tangent: Tensor, again: Sequence[Tensor]) -> None:
+    """Give a base a tangent, and its views those that it means for them: views without one, and those of `again`."""
+    level.carry(root, tangent)
     for tensor in views_of(root):
         view, parent = tensor._view, parent_of(tensor)
-        if view is None or view.op in (None, UNKNOWN) or parent is None or level.of(tensor) is not None:
-            continue  # an alias without history has no tangent; a dual has its own
+        if view is None or view.op in (None, UNKNOWN) or parent is None:
+            continue  # an alias without history has no tangent
+        if level.of(tensor) is not None and not any([tensor is one for one in again]):
+            continue  # a dual has its own
         above = level.of(parent)
         if above is not None and view.base is root:
             level.carry(tensor, replay_view(tensor, above))

@@ -17,15 +17,17 @@ from .elementwise import (
     complex_numbers,
     division,
     error_function,
+    integers,
     pointwise,
     predicates,
-    special,
+    special as gammas,
     unary,
     where as masks,
 )
 from .indexing import gathering, indexing, selecting, unique
 from .layout import (
     axis_order,
+    copies,
     device_transfer,
     diagonals,
     joining,
@@ -37,14 +39,19 @@ from .layout import (
 )
 from .linalg import (
     cdist,
+    checked_factors,
+    eig,
     einsum,
     factorizations,
     fft,
+    lu as lower_upper,
     matmul as products,
     matrix_exponential,
     norms,
+    reflections,
     solving,
     tensordot,
+    top_level,
     triangular,
 )
 from .neural import (
@@ -60,16 +67,22 @@ from .neural import (
     pooling,
     rectifiers,
 )
+from .neural.in_place_forms import may_be_in_place
+from .random import sampling
 from .reduction import minmax, order_statistics, reduce, scans, sort, statistics, vector_norms
+from .special import bessel, distributions, polynomials
 
 TOP = (
     activations,
     linear,
     aliases,
     arithmetic,
+    bessel,
     compare,
+    copies,
     complex_numbers,
     diagonals,
+    distributions,
     division,
     unique,
     einsum,
@@ -78,7 +91,9 @@ TOP = (
     minmax,
     gathering,
     indexing,
+    integers,
     joining,
+    lower_upper,
     products,
     cdist,
     losses,
@@ -88,14 +103,17 @@ TOP = (
     predicates,
     rearranging,
     reduce,
+    reflections,
+    sampling,
     scans,
     selecting,
     shape,
     solving,
     sort,
-    special,
+    gammas,
     statistics,
     striding,
+    top_level,
     unary,
     vector_norms,
     masks,
@@ -135,7 +153,8 @@ FUNCTIONAL = {
             rectifiers,
         )
     ),
-    **{name: getattr(unary, name) for name in ("relu", "sigmoid", "tanh")},
+    **{name: getattr(unary, name) for name in ("sigmoid", "tanh")},
+    "relu": may_be_in_place(unary.relu),
 }
 """The functions of `raygrad.nn.functional`."""
 
@@ -148,11 +167,14 @@ LINALG = {
         for family, names in (
             (aliases, "matrix_transpose"),
             (matrix_exponential, "matrix_exp"),
+            (checked_factors, "cholesky_ex inv_ex solve_ex"),
+            (eig, "eig eigvals"),
+            (lower_upper, "lu_factor lu_factor_ex"),
+            (reflections, "householder_product"),
             (factorizations, "cholesky eigh eigvalsh qr svd svdvals"),
             (products, "matmul outer trace"),
             (norms, "cond matrix_norm norm vector_norm"),
             (tensordot, "tensordot vecdot"),
-            (rearranging, "vander"),
             (solving, "det inv lstsq matrix_power matrix_rank multi_dot pinv slogdet solve tensorinv tensorsolve"),
             (triangular, "solve_triangular"),
         )
@@ -160,8 +182,45 @@ LINALG = {
     },
     "cross": tensordot.cross_along,
     "diagonal": diagonals.diagonal,
+    "vander": rearranging.vander_of_last,
+    "lu": lower_upper.lu_of,
+    "lu_solve": lower_upper.linalg_lu_solve,
 }
 """The functions of `raygrad.linalg`."""
+
+SPECIAL = {
+    **{
+        name: with_autocast(getattr(family, name))
+        for family, names in (
+            (
+                bessel,
+                "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 i0 i0e i1 i1e modified_bessel_i0 modified_bessel_i1 "
+                "modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 "
+                "spherical_bessel_j0",
+            ),
+            (distributions, "entr erfcx gammainc gammaincc log_ndtr ndtr ndtri zeta"),
+            (
+                polynomials,
+                "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+                "hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p "
+                "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+                "shifted_chebyshev_polynomial_w",
+            ),
+            (activations, "log_softmax softmax"),
+            (error_function, "erf erfc erfinv"),
+            (pointwise, "exp2 logit sinc xlog1py xlogy"),
+            (reduce, "logsumexp"),
+            (gammas, "digamma polygamma"),
+            (unary, "expm1 log1p round"),
+        )
+        for name in names.split()
+    },
+    "expit": unary.sigmoid,
+    "gammaln": gammas.lgamma,
+    "multigammaln": gammas.mvlgamma,
+    "psi": gammas.digamma,
+}
+"""The functions of `raygrad.special`."""
 
 
 def offered(table: dict[str, Any], module: str) -> dict[str, Any]:

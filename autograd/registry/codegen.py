@@ -15,7 +15,22 @@ from typing import Any
 from raygrad.tracebacks import leave
 
 
-def compile_wrapper(function: Callable[..., Any], body: str, names: Mapping[str, Any], module: str) -> Any:
+class Absent:
+    """The value of a parameter that has no default and was not given, in a wrapper that takes further keywords."""
+
+
+ABSENT = Absent()
+
+
+def compile_wrapper(
+    function: Callable[..., Any],
+    body: str,
+    names: Mapping[str, Any],
+    module: str,
+    *,
+    spelled: bool = False,
+    option: tuple[str, Any] | None = None,
+) -> Any:
     """Return a function with the signature of another, which it calls.
 
     Args:
@@ -24,20 +39,37 @@ def compile_wrapper(function: Callable[..., Any], body: str, names: Mapping[str,
             a tuple, `{kwargs}` for the keyword-only ones as those of a dict.
         names: what else the body reads.
         module: the module that it says to be of.
+        spelled: whether it takes further keywords, `_spelled` in the body. Its positional parameters may then be
+            missing; `{given}` stands for a dict of all by name, and `{missing}` for the beginning of a condition, that
+            the last of those without default is.
+        option: the name and the default of one more positional parameter, behind those of the other, for the body.
     """
     given: Any = function
     starred, named, header = _signature(inspect.unwrap(given))
+    defaults: tuple[Any, ...] = given.__defaults__ or ()
+    fields: dict[str, str] = {}
+    if spelled:
+        required = len(starred) - len(defaults)
+        header = ", ".join([*[f"{name}=None" for name in starred[:required]], *header.split(", ")[required:]])
+        header += ", **_spelled" if header else "**_spelled"
+        fields["missing"] = f"{starred[required - 1]} is _absent or " if required else ""
+        fields["given"] = "{" + "".join(f"'{name}': {name}, " for name in [*starred, *named]) + "}"
+        defaults = (ABSENT,) * required + defaults
+    if option is not None:
+        header, defaults = f"{header}, {option[0]}=None", (*defaults, option[1])
     plain = ", ".join([*starred, *(f"{name}={name}" for name in named)])
     args = "".join(f"{name}, " for name in starred)
     kwargs = ", ".join(f"'{name}': {name}" for name in named)
-    source = f"def made({header}):\n" + body.format(plain=plain, args=args, kwargs=kwargs)
-    space: dict[str, Any] = {**names, "_function": function}
+    source = f"def made({header}):\n" + body.format(plain=plain, args=args, kwargs=kwargs, **fields)
+    space: dict[str, Any] = {**names, "_function": function, "_absent": ABSENT}
     space["__name__"] = module  # by which whoever looks for the user's line knows that this is none
     exec(_compiled(source), space)
     made: Any = space["made"]
-    made.__defaults__, made.__kwdefaults__ = given.__defaults__, given.__kwdefaults__
+    made.__defaults__, made.__kwdefaults__ = defaults or None, given.__kwdefaults__
     functools.update_wrapper(made, function)
     made.__module__ = module
+    if option is not None:
+        del made.__wrapped__  # whose signature is another one
     return made
 
 

@@ -15,7 +15,9 @@ KEEPS_DIM.update(
     (
         "neg abs sign square reciprocal sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan sinh cosh "
         "tanh asinh acosh atanh sigmoid relu floor ceil trunc round erf zeros_as real imag conj "
-        "isnan isinf isfinite logical_not bitwise_not softplus leaky_relu elu to_dtype clone contiguous"
+        "isnan isinf isfinite logical_not bitwise_not softplus leaky_relu elu to_dtype clone contiguous "
+        "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 i0 i0e i1 i1e modified_bessel_k0 modified_bessel_k1 "
+        "scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 entr erfcx ndtr ndtri log_ndtr"
     ).split()
 )
 
@@ -23,7 +25,12 @@ KEEPS_DIM.update(
 @batching_rule(
     *(
         "add sub mul div floor_divide div_trunc remainder fmod pow maximum minimum clamp atan2 logaddexp hypot "
-        "eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor where keep"
+        "eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor where keep "
+        "gcd igamma igammac lcm zeta hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l "
+        "legendre_polynomial_p chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v "
+        "chebyshev_polynomial_w "
+        "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+        "shifted_chebyshev_polynomial_w"
     ).split()
 )
 def broadcasting(op_call: BatchedOpCall) -> Any:

@@ -258,7 +258,8 @@ def _write_record(record: Record) -> _Body:
 
 
 def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
-    *head, results, sizes, observations, undefined, emits, hooks, failure, warned, timing, peaks, tree = _RECORD(body)
+    *plain, tree = _RECORD(body)
+    *head, results, sizes, observations, undefined, emits, hooks, failure, warned, timing, peaks, found = plain
     values = read_values(tree, buffers)
     emitted = len(results)
     observed = emitted + len(emits)
@@ -278,6 +279,7 @@ def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
             tuple(map(_warning, warned, values[issued:])),
             timing,
             peaks,
+            found,
         ]
     )
 
@@ -387,6 +389,10 @@ _RECORD: Final = row(
     ),
     _TIMING,
     many("most bytes", row("most bytes of a memory", of(text, "memory"), of(integer, "most bytes", 0))),
+    many(
+        "fingerprints",
+        row("fingerprints of a node", of(integer, "node index of fingerprints", 0), of(integers, "fingerprints")),
+    ),
     opaque,
 )
 """The fields of a record, without what its values hold, and these values."""
@@ -399,7 +405,7 @@ _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
     Graph: ("graph", 1, lambda graph: (encode_graph(graph), [])),
     Program: ("program", 1, _write_program),
     Call: ("call", 1, _write_call),
-    Record: ("record", 4, _write_record),
+    Record: ("record", 5, _write_record),
 }
 
 _IN: Final[dict[str, tuple[int, bool, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
@@ -407,6 +413,6 @@ _IN: Final[dict[str, tuple[int, bool, Callable[[Any, tuple[memoryview, ...]], Me
     "graph": (1, False, lambda body, _: decode_graph(octets(body, "graph"))),
     "program": (1, False, _read_program),
     "call": (1, True, _read_call),
-    "record": (4, True, _read_record),
+    "record": (5, True, _read_record),
 }
 """Per name: its version, whether it has buffers, and what reads it."""

@@ -147,7 +147,7 @@ _PARAMS: Final[dict[type, tuple[_Param, ...]]] = {
     FunctionCall: (
         _Param(_number_of_arguments, _check_number),
         _field("requires_grad", "flags of the arguments", integers, -1, MAX_VALUES + 1),
-        _flags("sum of what forward is told", recorded=1, silent=2, pure=4),
+        _flags("sum of what forward is told", recorded=1, silent=2, pure=4, impure=8),
         _Param(_signature_fields, _expected_signature),
         _field("keywords", "names of keyword arguments", texts),
         _field("shared", "shared memory of the arguments", sequence),

@@ -93,6 +93,9 @@ class FunctionCall(NamedTuple):
     """Whether forward is recorded for backward."""
     pure: bool
     """Whether it may run again: it has no effects besides its outputs (H2)."""
+    impure: bool
+    """Whether a second run may return something else, so that all that was computed from the first has to be computed
+    again after it (H2)."""
     silent: bool
     """Whether it is a silent replay: its emits are suppressed, since the first run sent them."""
     expected: ObservedSignature | None

@@ -189,3 +189,6 @@ class Record(NamedTuple):
     peaks: tuple[tuple[str, int], ...] = ()
     """(memory, bytes): the peak of live values on the worker during the attempt, in host memory ("cpu") and on each
     device, other runs included; only for a call with limited memory."""
+    fingerprints: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """(node index, a fingerprint of 64 bits of each output) of each step that ran user code, if the worker may be lost
+    (H2): see `raygrad.workers.values.fingerprints`. 0 stands for what has none."""

@@ -166,6 +166,15 @@ class LoseValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VoidSegment:
+    """Forget what a segment has returned: it is to be made again, and may be something else then. The client has read
+    none of it. Objects and pinned values of it are dropped by commands of their own."""
+
+    run: int
+    segment: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopSegments:
     """Have workers skip these (run, segment) if they have not begun, and interrupt them if they have: their results no
     longer count. Each is still reported. A worker that was running one says so: `StopAnswered`."""
@@ -258,6 +267,7 @@ Command = (
     | ForgetRun
     | RestartWorker
     | LoseValue
+    | VoidSegment
     | StopSegments
     | ReplaceWorker
     | EndWorker

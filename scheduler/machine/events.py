@@ -279,6 +279,22 @@ class RecoveryPlanned:
     """Runs of which something that is needed can not be made again."""
     waits_for: tuple[tuple[int, int], ...] = ()
     """(run, segment) of what has to end before anything can be planned; then nothing was, and is asked for again."""
+    void: tuple[tuple[int, int], ...] = ()
+    """(run, segment) of each that has run, and whose results count no more: they were computed from what an impure node
+    had returned that has to run again. All is planned once they are dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectsLost:
+    """Objects are gone from the object store: their machine is, or the store has lost them."""
+
+    at: float
+    exports: tuple[tuple[int, int, int], ...] = ()
+    """(run, segment, export) of each that a segment had returned."""
+    values: tuple[tuple[int, int], ...] = ()
+    """(run, value) of each that a pinned value was made into."""
+    copies: tuple[tuple[int, int], ...] = ()
+    """(run, value) of each that was a copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,6 +324,7 @@ Event = (
     | SegmentsWithdrawn
     | RestPlanned
     | RecoveryPlanned
+    | ObjectsLost
     | TimePassed
 )
 

@@ -8,7 +8,7 @@ remembered, to make it once more. Recovery copies end the chain (`recovery_copie
 
 from __future__ import annotations
 
-from ..model.plan import InStore
+from ..model.plan import InStore, OnWorker
 from .state import LiveRun, LiveValue, ObjectState
 
 
@@ -18,10 +18,13 @@ def may_be_made_again(run: LiveRun, value: LiveValue) -> bool:
         return False
     if value.lost:
         return bool(value.held or value.readers or value.lineage)
-    if isinstance(value.place, InStore) or value.object is ObjectState.LIVE:
-        return False
     copy = run.copies.get(value.value)
-    return copy is None or copy.object is not ObjectState.LIVE
+    if copy is not None and copy.object is ObjectState.LIVE:
+        return False
+    if isinstance(value.place, InStore) or value.object is ObjectState.LIVE:
+        only_object = value.pinned_on < 0 and isinstance(value.place, OnWorker)
+        return bool(value.lineage) and not only_object  # others are dropped once nobody reads them
+    return True
 
 
 def may_run_again(run: LiveRun) -> bool:

@@ -10,13 +10,14 @@ remembered as lost.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 from raygrad.proto.ir.program import Pinned
 
 from ..model.plan import InStore, OnWorker
 from .commands import Command, DropCopy, DropExport, DropValue, ExportValue, ForgetRun, Unpin, UseCopy
 from .lineage import may_run_again
-from .state import LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, State
+from .state import LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, SegmentState, State
 
 
 class Liveness:
@@ -61,6 +62,12 @@ class Liveness:
         self.read(value)
         if value.run in self._state.runs:
             self.forget(self._state.runs[value.run])
+
+    def drop_object(self, value: LiveValue) -> None:
+        """Drop the object of a pinned value."""
+        self._state.account(-value.size, saved=False)
+        value.object, value.size = ObjectState.ABSENT, 0
+        self.commands.append(DropValue(run=value.run, value=value.value))
 
     def object_failed(self, value: LiveValue) -> None:
         """Enter that a requested object will not be made."""
@@ -108,12 +115,17 @@ class Liveness:
         self._unpins[worker].append(Pinned(run, value))
 
     def unpin_inner(self, run: LiveRun) -> None:
-        """Unpin the values that segments of a failed run pinned for each other: the last reader may not have run."""
+        """Unpin the values that segments pinned for each other, of a run that failed, or of which something was to be
+        made again in vain: the last reader may not have run."""
         for segment in run.segments:
             if segment.dispatched and not segment.orphaned and segment.given.worker not in self._state.lost_workers:
-                for value in segment.given.pins:
-                    if value not in segment.kept:
-                        self._unpins[segment.given.worker].append(Pinned(run.run, value))
+                inner = [value for value in segment.given.pins if value not in segment.kept]
+                self._unpins[segment.given.worker].extend([Pinned(run.run, value) for value in inner])
+                for value in inner:
+                    self.drop_copy(run, value, segment.given.worker)
+                if inner:  # they are not there any more
+                    kept = tuple([value for value in segment.given.pins if value in segment.kept])
+                    segment.given = replace(segment.given, pins=kept)
 
     def worker_lost(self, worker: int) -> None:
         """Enter that a worker died: its values need no unpinning."""
@@ -168,8 +180,7 @@ class Liveness:
             self.drop_export(run, key)
             return
         if value.object is ObjectState.LIVE:
-            self._state.account(-value.size, saved=False)
-            self.commands.append(DropValue(run=value.run, value=value.value))
+            self.drop_object(value)
         if run.exposed or run.copies:
             self.drop_copy(run, value.value, value.place.worker)
         self._unpin(run, value)
@@ -197,20 +208,45 @@ class Liveness:
         self.commands.append(UseCopy(run=run.run, value=value.value))
 
     def _reduce(self, run: LiveRun, value: LiveValue) -> None:
-        """Drop a kept value that nobody needs but, perhaps, to make something again: its copy stays."""
+        """Drop a kept value that nobody needs but, perhaps, to make something again: its copy stays, and so does all of
+        a run that does not count in a lineage any more, since it cannot be made again."""
         if value.lost or (value.pinned_on < 0 and isinstance(value.place, OnWorker)):
             return
         copy = run.copies.get(value.value)
+        if copy is None and run.finished and not run.retained:
+            return
         if copy is None:
             self._free(run, value)
             value.lost, value.object, value.size = True, ObjectState.ABSENT, 0
         elif copy.object is ObjectState.LIVE:  # else it is waited for
             if value.object is ObjectState.LIVE:
-                self._state.account(-value.size, saved=False)
-                self.commands.append(DropValue(run=value.run, value=value.value))
+                self.drop_object(value)
             self._unpin(run, value)
             del run.copies[value.value]
             self.use_copy(run, value, copy)
+
+    def void(self, run: LiveRun, value: LiveValue) -> None:
+        """Drop a kept value that counts no more, and have it made again if it is held."""
+        value.void = value.held
+        if value.lost:
+            return
+        if value.pinned_on < 0 and isinstance(value.place, OnWorker):
+            self.drop_object(value)
+        else:
+            self._free(run, value)
+        value.lost, value.object, value.size = True, ObjectState.ABSENT, 0
+
+    def void_inner(self, run: LiveRun, segment: LiveSegment) -> None:
+        """Unpin the values that a segment pinned for later ones and that are not kept, unless one of these has dropped
+        them; and drop their copies."""
+        ended = [one for one in run.segments if one.state is SegmentState.DONE]
+        dropped = {value for one in ended for value in one.given.drops}
+        worker = segment.given.worker
+        for value in segment.given.pins:
+            if value not in segment.kept and value not in dropped and not segment.orphaned:
+                self.drop_copy(run, value, worker)
+                if worker not in self._state.lost_workers:
+                    self.unpin(worker, run.run, value)
 
     def forget(self, run: LiveRun) -> None:
         """Forget a run that is over and has no live values and exports; and, where that ends their lineage, runs that

@@ -39,6 +39,7 @@ from .events import (
     DrainCancelled,
     DrainRequested,
     Event,
+    ObjectsLost,
     PlanReviewed,
     PlanSubmitted,
     RecoveryPlanned,
@@ -60,6 +61,7 @@ from .events import (
     run_submitted,
 )
 from .liveness import Liveness
+from .lost_objects import LostObjects
 from .recovery import Recoverer
 from .recovery_copies import RecoveryCopies
 from .revision import Reviser, new_outlook
@@ -102,7 +104,15 @@ class Machine:
         self.dispatcher = Dispatcher(self.state, self._liveness, window)
         self._reviser = Reviser(self.state, self._liveness)
         self.retries = retries
-        self._recoverer = Recoverer(self.state, self._liveness, self._reviser, retries, self._fail_for_loss)
+        self._recoverer = Recoverer(
+            self.state,
+            self._liveness,
+            self._reviser,
+            retries,
+            self._fail_for_loss,
+            lambda segments: self._lost_objects.void(segments),
+        )
+        self._lost_objects = LostObjects(self.state, self._liveness, self._recoverer)
         self._drainer = Drainer(self.state, self._liveness, self._reviser)
         self._canceller = Canceller(self.state, self._liveness, grace)
         self._at = 0.0
@@ -137,6 +147,8 @@ class Machine:
                 case WorkerDied():
                     self._lost(event.worker)
                     self._drainer.gone(event.worker)
+                case ObjectsLost():
+                    self._lost_objects.enter(event)
                 case WorkersAdded():
                     self.state.workers = max(self.state.workers, event.workers)
                     self._drainer.add(event.workers, event.at)
@@ -344,6 +356,8 @@ class Machine:
             if current.unfinished:
                 continue
             if current.finished:  # a part of it has run again
+                if any([not one.state.successful for one in current.segments]):
+                    self._liveness.unpin_inner(current)
                 self._liveness.forget(current)
                 continue
             if current.failed:
@@ -417,7 +431,7 @@ class Machine:
         if worker in state.lost_workers:
             return
         state.lost_workers.add(worker)
-        state.deaths += 1
+        state.losses += 1
         self._liveness.worker_lost(worker)
         self._copies.worker_lost(worker)
         if self.retries and worker not in state.replacing:
@@ -450,6 +464,8 @@ class Machine:
                     segment.move(Move.LOST, self._at)
                     segment.attempt += 1  # whatever that attempt still reports comes too late
                     self._end(run, segment)
+        for run in list(state.runs.values()):
+            self._liveness.forget(run)  # an object may be all that there is now of what had to be made again
 
     def _replaced(self, event: WorkerReplaced) -> None:
         """Enter that another process has taken the place of a worker, or that none does."""
@@ -465,7 +481,12 @@ class Machine:
         self._fail(run, _loss(run, segment, worker))
 
     def _lose(self, run: LiveRun, value: LiveValue) -> None:
-        """Enter that a pinned value is lost."""
+        """Enter that a pinned value is lost, unless there is a copy of it."""
+        copy = run.copies.get(value.value) if run.finished else None
+        if copy is not None and copy.object is ObjectState.LIVE and value.object is ObjectState.ABSENT:
+            del run.copies[value.value]
+            self._liveness.use_copy(run, value, copy)
+            return
         value.lost = value.irreplaceable = True
         if run.finished and value.held:
             self._liveness.commands.append(LoseValue(run=run.run, value=value.value, worker=value.pinned_on))

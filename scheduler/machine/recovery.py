@@ -17,9 +17,9 @@ and another process is to come, the recovery waits for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ..model.plan import OnWorker
+from ..model.plan import InStore, OnWorker
 from ..model.progress import RunRemains
 from .commands import DropCopy, LoseValue, PlanRecovery, WithdrawSegments
 from .events import RecoveryPlan, RecoveryPlanned
@@ -31,6 +31,10 @@ Fail = Callable[[LiveRun, int, int], object]
 """Fails a run, for want of what was to be made by a segment of it on a lost worker; or -1."""
 
 
+Void = Callable[[Sequence[tuple[int, int]]], None]
+"""Drops what segments, (run, segment), have returned that count no more."""
+
+
 class Recoverer:
     """Recovers what the runs of one machine's state have lost.
 
@@ -40,18 +44,27 @@ class Recoverer:
         reviser: puts new segments in the place of others.
         retries: how often what is lost of one run may be planned again; 0 for never.
         fail: fails a run for a loss.
+        void: drops what segments have returned.
     """
 
-    def __init__(self, state: State, liveness: Liveness, reviser: Reviser, retries: int, fail: Fail) -> None:
+    def __init__(
+        self, state: State, liveness: Liveness, reviser: Reviser, retries: int, fail: Fail, void: Void
+    ) -> None:
         self._state = state
         self._liveness = liveness
         self._reviser = reviser
         self._retries = retries
         self._fail = fail
+        self._void = void
 
     def recovers(self, run: LiveRun) -> bool:
         """Tell whether what is lost of a run is made again."""
         return run.recoverable and not run.failed and run.recoveries < self._retries
+
+    def can_remake(self, run: LiveRun) -> bool:
+        """Tell whether values of a run can be made again: what one has read that has ended, and does not count in the
+        lineage of that any more, may be gone."""
+        return self.recovers(run) and not (run.finished and run.reads and not run.retained)
 
     # ---- take back -------------------------------------------------------------------------------------------------
 
@@ -96,18 +109,15 @@ class Recoverer:
     def look(self, at: float) -> None:
         """Have what was skipped planned again if no failure explains it: a worker has died before, or nothing is
         running any more."""
-        if self._state.deaths or not any(self._state.in_flight.values()):
+        if self._state.losses or not any(self._state.in_flight.values()):
             self._state.skipped = False
             self._state.damaged = True
 
     def _keep_copies(self, run: LiveRun, segment: LiveSegment) -> None:
         """Take the copies of saved values that a segment had pinned for later ones as what is there of them."""
-        for value_id in segment.given.saved_pins:
+        for value_id in [one for one in segment.given.saved_pins if one not in run.values]:
             copy = run.copies.pop(value_id, None)
-            if copy is None or value_id in run.values:
-                if copy is not None:
-                    run.copies[value_id] = copy
-            elif copy.object is ObjectState.LIVE:
+            if copy is not None and copy.object is ObjectState.LIVE:
                 place = OnWorker(segment.given.worker, segment.index)
                 value = run.values[value_id] = LiveValue(run.run, value_id, place, held=False)
                 segment.kept.append(value_id)
@@ -131,7 +141,7 @@ class Recoverer:
             self._liveness.use_copy(run, value, copy)
         else:
             value.lost = True
-            if value.irreplaceable:
+            if value.irreplaceable or not self.can_remake(run):
                 self.lose(run, value)
 
     # ---- what is needed --------------------------------------------------------------------------------------------
@@ -153,7 +163,11 @@ class Recoverer:
         return self.lacks(run) or any([self._is_needed(value) for value in reads])
 
     def _is_needed(self, value: LiveValue) -> bool:
-        return value.lost and not value.irreplaceable and bool(value.readers or (value.wanted and value.held))
+        return (
+            value.lost
+            and not value.irreplaceable
+            and bool(value.readers or ((value.wanted or value.void) and value.held))
+        )
 
     # ---- withdraw --------------------------------------------------------------------------------------------------
 
@@ -229,6 +243,8 @@ class Recoverer:
             run = self._state.runs.get(number)
             if run is not None and not run.failed and run.segments[index].state is SegmentState.RUNNING:
                 return True
+        if any([self._is_being_copied(*one) for one in self._state.recovery.void]):
+            return True
         vain: set[tuple[int, int]] = set()
         for run in sorted([one for one in self._state.runs.values() if not one.failed], key=lambda one: one.run):
             for segment in run.segments if run.unfinished else ():
@@ -243,12 +259,24 @@ class Recoverer:
             ]
         )
 
+    def _is_being_copied(self, number: int, index: int) -> bool:
+        """Tell whether an object or a copy is being made of something that a segment pins."""
+        run = self._state.runs.get(number)
+        if run is None:
+            return False
+        segment = run.segments[index]
+        values = [one for one in run.values.values() if one.place.segment == index]
+        copies = [run.copies[value] for value in {*segment.given.pins, *segment.kept} & run.copies.keys()]
+        return any([one.object is ObjectState.REQUESTED for one in [*values, *copies]])
+
     def _is_vain(self, segment: LiveSegment, vain: set[tuple[int, int]]) -> bool:
         """Tell whether a running segment reads what will not be there."""
         for name in self._reviser.sources(segment):
             source = self._state.runs[name[0]].segments[name[1]]
             if name in vain or not source.dispatched:
                 return True
+        if any([self._state.runs[segment.run].exports[source].lost for source in segment.given.imports]):
+            return True
         return any(
             [
                 value_id in self._state.runs[source].values and self._state.runs[source].values[value_id].lost
@@ -280,7 +308,9 @@ class Recoverer:
         return RunRemains(
             run=run.run,
             progress=self._reviser.progress(run, [one.index for one in running], rest, at),
-            exports=frozenset([key for key in run.exports if run.segments[key[0]].dispatched]),
+            exports=frozenset(
+                [key for key, one in run.exports.items() if run.segments[key[0]].dispatched and not one.lost]
+            ),
             pins=pins,
             alive=frozenset([one.value for one in run.values.values() if self._is_there(run, one)]),
             wanted=frozenset([one.value for one in run.values.values() if self._is_needed(one)]),
@@ -288,8 +318,10 @@ class Recoverer:
                 [one.value for one in run.values.values() if not self._is_there(run, one) and (one.held or one.readers)]
             ),
             gone=frozenset([one.index for one in run.segments if one.orphaned]),
+            void=frozenset([one.index for one in run.segments if one.void]),
             dead=frozenset(self._state.lost_workers),
             damaged=self.lacks(run),
+            unrepeatable=not self.can_remake(run),
         )
 
     def _is_there(self, run: LiveRun, value: LiveValue) -> bool:
@@ -305,8 +337,10 @@ class Recoverer:
                 self._take_over(run, plan, event.at)
         recovery = state.recovery
         assert recovery is not None
-        if event.waits_for:
-            recovery.planning, recovery.waits_for = False, event.waits_for
+        if event.waits_for or event.void:
+            recovery.planning, recovery.waits_for, recovery.void = False, event.waits_for, event.void
+            if not any([self._is_being_copied(*one) for one in event.void]):
+                self._void(event.void)
             return
         state.recovery = None
         come = recovery.lost - state.lost_workers
@@ -393,13 +427,22 @@ class Recoverer:
                 if run.outlook is not None:
                     run.outlook.left[segment.given.worker] -= segment.given.seconds
                 self._liveness.segment_final(run, segment)
+        if not run.unfinished:
+            self._liveness.unpin_inner(run)
         for value in list(run.values.values()):
-            if value.lost or self._liveness.maker(value).state is not SegmentState.DONE:
+            if value.lost or self._liveness.maker(value).state not in (SegmentState.DONE, SegmentState.RUNNING):
                 self.lose(run, value)
+        self._liveness.forget(run)
 
     def lose(self, run: LiveRun, value: LiveValue) -> None:
         """Give up a value of a finished run that is lost, and all that needs it."""
+        place = value.place
+        if isinstance(place, InStore) and not value.lost:
+            run.exports[place.segment, place.export].kept -= 1
+            self._liveness.drop_export(run, (place.segment, place.export))
         value.lost = value.irreplaceable = True
+        if value.object is ObjectState.REQUESTED:
+            self._liveness.object_failed(value)
         maker = self._liveness.maker(value)
         if value.held:
             self._liveness.commands.append(LoseValue(run=run.run, value=value.value, worker=maker.given.worker))
@@ -409,5 +452,8 @@ class Recoverer:
                 continue
             for segment in reader.segments:
                 if not segment.state.final and (run.run, value.value) in segment.given.reads:
-                    self._fail(reader, segment.index, maker.given.worker)
+                    if reader.finished:  # a part of it was to run again
+                        self._give_up_waiting(reader)
+                    else:
+                        self._fail(reader, segment.index, maker.given.worker)
                     break

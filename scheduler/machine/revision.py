@@ -399,7 +399,8 @@ class Reviser:
 
     def _is_found(self, run: LiveRun, value: LiveValue, place: ValueLocation) -> bool:
         """Tell whether a value that was lost is in an object that an earlier segment has made."""
-        return value.lost and isinstance(place, InStore) and (place.segment, place.export) in run.exports
+        export = run.exports.get((place.segment, place.export)) if isinstance(place, InStore) else None
+        return value.lost and export is not None and not export.lost
 
     def _move_kept(self, run: LiveRun, plan: Plan, first: int) -> None:
         """Enter where kept values are made now."""

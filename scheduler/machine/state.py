@@ -95,7 +95,9 @@ class LiveSegment:
     stale: bool = False
     """An attempt at it was lost or skipped: objects and pins of that attempt may exist, and are good for nothing."""
     orphaned: bool = False
-    """Its worker died after it had ended: what it pinned is lost."""
+    """Its worker died after it had ended: what it pinned is lost. Or it is void."""
+    void: bool = False
+    """What it has returned counts no more."""
     seconds: float = 0.0
     """What its nodes took, once it is done."""
     moves: list[tuple[float, Move, int, SegmentState]] = field(
@@ -136,6 +138,8 @@ class LiveExport:
     """Segments of its run that import it and are not final."""
     kept: int = 0
     """Kept values in it that are needed still."""
+    lost: bool = False
+    """It is gone from the store. What is in it is made again in another one."""
     size: int = 0
     """Bytes accounted for it; 0 until its segment is done."""
 
@@ -169,6 +173,8 @@ class LiveValue:
     """It cannot leave its worker."""
     irreplaceable: bool = False
     """It cannot be made again."""
+    void: bool = False
+    """The client held it when it was void: it is made again at once, with all that comes from the same attempt."""
     object: ObjectState = ObjectState.ABSENT
     size: int = 0
     """Bytes accounted for its object."""
@@ -240,6 +246,8 @@ class Recovery:
     """The workers that were lost then."""
     waits_for: tuple[tuple[int, int], ...] = ()
     """(run, segment) of what has to end before anything can be planned."""
+    void: tuple[tuple[int, int], ...] = ()
+    """(run, segment) of what is void as soon as no object is being made of what it pins."""
 
 
 @dataclass(slots=True)
@@ -325,8 +333,8 @@ class State:
     recovery: Recovery | None = None
     workers: int = 0
     """The number of workers that plans are made for."""
-    deaths: int = 0
-    """Workers that have died so far."""
+    losses: int = 0
+    """How often a worker has died, or objects were lost, so far."""
     damaged: bool = False
     """Something that is needed is lost: a recovery is due."""
     retained_runs: int = 0

@@ -34,7 +34,7 @@ from .running_estimates import (
     estimates_of,
     finite,
 )
-from .value_costs import ValueCosts, known_functions
+from .value_costs import KnownFunctions, ValueCosts
 
 VERSION: Final = 2
 """The version of the format of `as_data`. Version 1 had user Functions under other kinds, which nobody would find."""
@@ -100,6 +100,7 @@ class MeasuredCosts:
         """By kind of user Functions that no run which has ended has measured, what runs under way have shown."""
         self.values = ValueCosts()
         """The same of user Functions, per value of their non-tensor arguments."""
+        self._functions = KnownFunctions()
         self.runs = 0
         """Runs that were measured."""
         self.pace = 1.0
@@ -129,7 +130,7 @@ class MeasuredCosts:
                 epoch=self.latest.epoch + 1,
                 factors={kind: one.factor for kind, one in self.kinds.items()},
                 runs={kind: one.count for kind, one in self.kinds.items()},
-                functions=known_functions({**self.early, **self.kinds}, self.values),
+                functions=self._functions.table(lambda kind: self.kinds.get(kind, self.early.get(kind)), self.values),
             )
         return self.latest
 
@@ -194,6 +195,7 @@ class MeasuredCosts:
             if kind.family and kind.name not in self.kinds:
                 factor = max(seconds / kind.prior, MIN_FACTOR)
                 self.early.setdefault(kind.name, Estimate()).take(factor, seconds, first=True)
+                self._functions.note(kind.name)
                 self._changed = True
 
     def ended(
@@ -246,6 +248,10 @@ class MeasuredCosts:
             else:
                 self.early.pop(name, None)
                 self.kinds.setdefault(name, Estimate()).take(factor, seconds, first=first)
+            if gone := self._functions.surplus(name):
+                self.kinds.pop(gone, None)
+                self.early.pop(gone, None)
+                self.values.forget(gone)
         known.span.measured += 1
         quiet = bool(calls) and alone
         hosts = [worker.host for worker in cluster.workers]
@@ -375,6 +381,8 @@ class MeasuredCosts:
             raise CostsError(f"the costs are damaged: {type(error).__name__}: {error}") from error
         self.kinds.update(kinds)
         self.values.update(values)
+        for kind in (*kinds, *values):
+            self._functions.surplus(kind)
         self.links_were(**figures)
 
 

@@ -170,6 +170,11 @@ class PricedGraph:
             maker.extend([index] * len(node.outputs))
         return maker
 
+    def maker_of(self, value: int) -> int:
+        """Return the node that makes a value that some node makes; numbers above those of the graph are given to what
+        the open-ended node makes."""
+        return self.maker[value] if value < len(self.maker) else len(self.graph.nodes) - 1
+
     def with_sizes(self, size: list[int]) -> PricedGraph:
         """Return the graph with other bytes of its values, and equal seconds."""
         other = copy(self)

@@ -53,6 +53,10 @@ class RunRemains(NamedTuple):
     """Workers that have died, and in whose place no other process has come."""
     damaged: bool
     """Something of its rest was lost, so that the rest must be planned again."""
+    void: frozenset[int] = frozenset()
+    """Those of `gone` whose results count no more: nothing that was computed from them does."""
+    unrepeatable: bool = False
+    """Nothing of it can run again: what it has read may be gone."""
 
 
 class PlanRevision(NamedTuple):

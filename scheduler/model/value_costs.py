@@ -7,7 +7,7 @@ what was measured, so that a new one is no new plan.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -27,6 +27,9 @@ MIN_SECONDS: Final = 20e-3
 
 MAX_VALUES: Final = 64
 """Values of a kind that are remembered, the last ones."""
+
+MAX_KINDS: Final = 1024
+"""Kinds of nodes of user Functions of which times are remembered, the last ones."""
 
 MIN_PRIOR_SECONDS: Final = 1e-9
 """The smallest prior of a measured node: every node takes time."""
@@ -67,6 +70,12 @@ class ValueCosts:
         if self._differ(kind) != before or (before and new):
             self._settle()
 
+    def forget(self, kind: str) -> None:
+        """Forget a kind of node."""
+        if self._kinds.pop(kind, None) is not None and kind in self._apart:
+            self._apart.discard(kind)
+            self._settle()
+
     def update(self, data: Mapping[str, Mapping[str, Estimate]]) -> None:
         """Take over what was measured in another session."""
         self._kinds.update({kind: OrderedDict(some) for kind, some in data.items()})
@@ -103,15 +112,55 @@ def _function_of(kind: str) -> str:
     return kind.split(" ", 2)[1]
 
 
-def known_functions(kinds: Mapping[str, Estimate], values: ValueCosts) -> FunctionCosts:
-    """Return what was measured of user Functions, by family and kind."""
-    found: dict[str, dict[str, KnownKind]] = {}
-    for name, one in kinds.items():
-        if family := family_of(name):
-            by_value = {value: _known_time(each) for value, each in values.of(name).items()}
-            sized = UnknownSpec.kind not in name.rpartition(" ")[2].partition(">")[0].split(",")
-            found.setdefault(family, {})[name] = KnownKind(_known_time(one), by_value, sized)
-    return found
+class KnownFunctions:
+    """What was measured of user Functions, as plans have it; tables of several moments share what did not change.
+
+    A program whose code captures what changes has a new kind of node at each step: those that were measured longest ago
+    are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._table: dict[str, dict[str, KnownKind]] = {}
+        self._changed: set[str] = set()
+        self._recent: OrderedDict[str, None] = OrderedDict()
+        """Kinds of user Functions, by when they were measured last."""
+
+    def note(self, kind: str) -> None:
+        """Take note of a kind of node that was measured, or is no longer."""
+        if family_of(kind):
+            self._changed.add(kind)
+
+    def surplus(self, kind: str) -> str:
+        """Take note of a kind of node that was measured; return the kind that is to be forgotten for it, or ""."""
+        if not family_of(kind):
+            return ""
+        self._changed.add(kind)
+        self._recent[kind] = None
+        self._recent.move_to_end(kind)
+        if len(self._recent) <= MAX_KINDS:
+            return ""
+        gone, _ = self._recent.popitem(last=False)
+        self._changed.add(gone)
+        return gone
+
+    def table(self, estimate_of: Callable[[str], Estimate | None], values: ValueCosts) -> FunctionCosts:
+        """Return what is known, by family and kind; the table is not changed afterwards."""
+        table = self._table = {**self._table}
+        for family in {family_of(kind) for kind in self._changed}:
+            table[family] = {**table.get(family, {})}
+        for kind in self._changed:
+            family, one = family_of(kind), estimate_of(kind)
+            if one is not None:
+                by_value = {value: _known_time(each) for value, each in values.of(kind).items()}
+                sized = UnknownSpec.kind not in kind.rpartition(" ")[2].partition(">")[0].split(",")
+                table[family][kind] = KnownKind(_known_time(one), by_value, sized)
+            else:
+                table[family].pop(kind, None)
+        for family in {family_of(kind) for kind in self._changed}:
+            if not table[family]:
+                del table[family]
+        self._changed.clear()
+        return table
 
 
 def _known_time(estimate: Estimate) -> KnownTime:

@@ -23,6 +23,7 @@ from ..model.progress import RunRemains
 from ..segments.segmenter import Block
 from .plan_continuation import continue_plan, values_left
 from .planner import Planned
+from .repeated_nodes import computed_from, externals_in_use, is_impure, nodes_in_use
 from .rest_planner import MIN_TASK_SECONDS, Rest, RestTask
 
 SEGMENT_SHARE: Final = 0.05
@@ -41,6 +42,10 @@ class RunToRecover(NamedTuple):
     """Per external input."""
     suspects: Collection[int] = ()
     """Nodes with which workers have died: each gets a segment of its own, so that the next death tells which it is."""
+    seen: Collection[int] = ()
+    """Values that the client has read, or that runs have which are forgotten."""
+    here: Collection[int] = ()
+    """Values that are with the driver, which the client may read at any time."""
 
 
 class NodesToRun(NamedTuple):
@@ -52,6 +57,11 @@ class NodesToRun(NamedTuple):
     """Those of them that had run, or were running."""
     owned: frozenset[int]
     """Kept values that are kept again if they are made."""
+    compared: frozenset[int] = frozenset()
+    """Those of `again` of which something is in use that they returned before: they have to return it once more."""
+
+
+_NOTHING: Final = NodesToRun([], (), frozenset())
 
 
 class RecoveryOutcome(NamedTuple):
@@ -61,6 +71,8 @@ class RecoveryOutcome(NamedTuple):
     """Runs that need something that cannot be made again, ascending."""
     waits_for: tuple[tuple[int, int], ...]
     """(run, segment) of what has to end before anything can be planned."""
+    void: tuple[tuple[int, int], ...] = ()
+    """(run, segment) of each whose results count no more, before anything can be planned."""
 
 
 class FoundNodes(NamedTuple):
@@ -87,7 +99,7 @@ def recover(
     Args:
         runs: by number, ascending.
         residency: returns, per external input of a run, the worker that holds it or is to make it, by the plans that
-            were adopted; -1 if none does.
+            were adopted, or has made it; -1 if none does.
         costs: of nodes and transfers.
         cluster: the workers, those that died included.
         adopt: takes the run, its plan, and what runs again.
@@ -99,16 +111,57 @@ def recover(
     if in_use:
         return RecoveryOutcome((), in_use)
     hopeless = {*found.hopeless}
+    compared = _compared(runs, found) if any([nodes.again for nodes in found.runs.values()]) else {}
+    void = _void(runs, compared)
+    if void:
+        waits_for = [(number, one) for number, run in runs.items() for one, _ in run.remains.progress.running]
+        return RecoveryOutcome((), tuple(waits_for), () if waits_for else void)
     for number, nodes in found.runs.items():
         if number in hopeless:
             continue
+        dead = runs[number].remains.dead  # what one of these has made, and is there, is in the store
+        homes = [-1 if home in dead else home for home in residency(number)]
         try:
-            planned = plan_recovery(runs[number], nodes, residency(number), costs, cluster)
+            planned = plan_recovery(runs[number], nodes, homes, costs, cluster)
         except PlanError:
             hopeless |= _readers_of(number, found.readers)
             continue
-        adopt(number, planned, nodes)
+        adopt(number, planned, nodes._replace(compared=compared.get(number, frozenset())))
     return RecoveryOutcome(tuple(sorted(hopeless)), ())
+
+
+def _compared(runs: Mapping[int, RunToRecover], found: FoundNodes) -> dict[int, frozenset[int]]:
+    """Return, by run, the nodes that run again while something is in use that they returned before."""
+    compared: dict[int, frozenset[int]] = {}
+    read_later: dict[int, set[int]] = {}
+    for number in sorted(runs, reverse=True):
+        run, nodes = runs[number], found.runs.get(number, _NOTHING)
+        mine, running = (run.planned, run.remains), {*nodes.nodes}
+        used = nodes_in_use(*mine, running, nodes.again, {*run.seen, *run.here}, read_later.get(number, ()))
+        compared[number] = used
+        for external in externals_in_use(*mine, running, used):
+            source = run.sources[external]
+            if source is not None:
+                read_later.setdefault(source[0], set()).add(source[1])
+    return compared
+
+
+def _void(runs: Mapping[int, RunToRecover], compared: Mapping[int, Collection[int]]) -> tuple[tuple[int, int], ...]:
+    """Return (run, segment) of what has run and was computed from what impure nodes had returned that run again. If a
+    part of that cannot be made again, or was seen, there is none: the node has to return the same."""
+    found: set[tuple[int, int]] = set()
+    known = {number: (run.planned, run.remains, run.sources) for number, run in runs.items()}
+    for number, nodes in compared.items():
+        for node in [one for one in nodes if is_impure(runs[number].planned.graph.nodes[one])]:
+            reached = computed_from(known, number, node)
+            if all([_can_be_void(runs[run], some.values) for run, some in reached.items()]):
+                found.update([(run, segment) for run, some in reached.items() for segment in some.segments])
+    return tuple(sorted(found))
+
+
+def _can_be_void(run: RunToRecover, values: Collection[int]) -> bool:
+    """Tell whether values of a run can be made again, and the client has seen none of them."""
+    return not run.remains.unrepeatable and not run.planned.plan.limits and {*run.seen}.isdisjoint(values)
 
 
 def _in_use(run: RunToRecover, nodes: NodesToRun) -> list[int]:
@@ -151,7 +204,11 @@ def find_nodes_to_run(runs: Mapping[int, RunToRecover]) -> FoundNodes:
             other, value = source
             if other not in runs:
                 hopeless.add(number)
-            elif value not in runs[other].remains.alive:
+            elif value in runs[other].remains.alive:
+                continue
+            elif runs[other].remains.unrepeatable:
+                hopeless.add(number)
+            else:
                 wanted[other].add(value)
                 readers.setdefault(other, set()).add(number)
     for number in sorted(hopeless):

@@ -216,7 +216,7 @@ class Rest:
         for index in [one for one in self.kept if one not in self.gone]:
             worker_of.update(dict.fromkeys([found.group[node] for node in self.plan.segments[index].nodes],
                                            self.plan.segments[index].worker))  # fmt: skip
-        stays = {self.priced.maker[value] for value in self.progress.fixed}
+        stays = {self.priced.maker_of(value) for value in self.progress.fixed}
         first: dict[int, int] = {}  # per group of nodes, its first task
         only: dict[int, int] = {}
         allowed: dict[int, frozenset[int]] = {}

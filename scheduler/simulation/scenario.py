@@ -51,6 +51,14 @@ class WorkerDrain(NamedTuple):
     at: float
 
 
+class ObjectLoss(NamedTuple):
+    """Objects are lost from the store, without the workers that made them."""
+
+    at: float
+    share: float
+    """The part of them that is lost, each drawn by itself."""
+
+
 class SegmentRaise(NamedTuple):
     """The code of a segment raises at its end."""
 
@@ -58,7 +66,7 @@ class SegmentRaise(NamedTuple):
     segment: int
 
 
-Failure = WorkerLoss | WorkerDrain | SegmentRaise
+Failure = WorkerLoss | WorkerDrain | ObjectLoss | SegmentRaise
 
 
 class SegmentTrace(NamedTuple):

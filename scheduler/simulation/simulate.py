@@ -30,6 +30,7 @@ from ..planning.planner import Planned, make_plan
 from .node_durations import NodeDurations
 from .scenario import (
     Failure,
+    ObjectLoss,
     SimulatedRun,
     VirtualLink,
     VirtualSubmission,
@@ -193,6 +194,9 @@ def _check(
         if isinstance(failure, WorkerLoss | WorkerDrain):
             if not 0 <= failure.worker < workers or (failure.at is not None and failure.at < 0):
                 raise PlanError(f"{failure} names no worker of {workers}, or no time")
+        elif isinstance(failure, ObjectLoss):
+            if failure.at < 0 or not 0 <= failure.share <= 1:
+                raise PlanError(f"{failure} names no time, or no share from 0 to 1")
         elif not 0 <= failure.run < len(submissions) or not (
             0 <= failure.segment < len(submissions[failure.run].planned.plan.segments)
         ):

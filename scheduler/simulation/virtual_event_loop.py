@@ -39,11 +39,13 @@ from ..machine.commands import (
     StopSegments,
     Unpin,
     UseCopy,
+    VoidSegment,
     WithdrawSegments,
 )
 from ..machine.events import (
     DrainRequested,
     Event,
+    ObjectsLost,
     PlanReviewed,
     RecoveryPlan,
     RecoveryPlanned,
@@ -69,10 +71,12 @@ from ..planning.planner import Planned
 from ..planning.recovery_planner import NodesToRun, RunToRecover, recover
 from ..planning.rest_planner import is_worth_replanning, plan_rest
 from .node_durations import NodeDurations
+from .origins import Holder, Origin, Origins
 from .scenario import (
     Failure,
     FailureTrace,
     IdleWait,
+    ObjectLoss,
     SegmentRaise,
     SimulatedRun,
     VirtualLink,
@@ -138,6 +142,8 @@ class VirtualDriver:
     """(run, value, segment that pinned it) of values whose worker is gone, or has dropped them: each has an object."""
     asked: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """(run, value) that the client waits for."""
+    origins: Origins = field(default_factory=Origins)
+    """Where values come from."""
     _dropped: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     _gone: set[AwaitedKey] = field(default_factory=set[AwaitedKey])
     """Objects that were to be made on a worker that died."""
@@ -155,6 +161,8 @@ class VirtualDriver:
                 self.raising[failure.run, failure.segment] = failure
             elif isinstance(failure, WorkerDrain):
                 self._at(failure.at, self._drain, failure.worker)
+            elif isinstance(failure, ObjectLoss):
+                self._at(failure.at, self._lose_objects, failure, generator)
             else:
                 at = float(generator.uniform(0.0, horizon)) if failure.at is None else failure.at
                 self._at(at, self._lose, failure)
@@ -238,6 +246,11 @@ class VirtualDriver:
             return not live.lost and self.machine.state.runs[run].segments[live.place.segment].state.final
         return live.object is ObjectState.LIVE
 
+    def _holder(self, run: int, value: int) -> Holder:
+        """Return the object in which a readable value is."""
+        place = self.machine.state.runs[run].values[value].place
+        return (run, place.segment, place.export) if isinstance(place, InStore) else (run, -1, value)
+
     def _answered(self, run: int, value: int) -> None:
         if (run, value) in self.asked:
             self.asked.discard((run, value))
@@ -256,6 +269,7 @@ class VirtualDriver:
             self._carry_out(command)
         for run, value in [*self.asked]:
             if self._is_readable(run, value):
+                self.origins.read(run, value, self.origins.of(self._holder(run, value), run, value))
                 self._answered(run, value)
         due = self.machine.state.review_at
         if due < NEVER:
@@ -302,7 +316,14 @@ class VirtualDriver:
                 self._answered(command.run, command.value)
             case ForgetRun():
                 self._forgotten.add(command.run)
+                self.origins.seen.update([source for source in self._sources(command.run) if source is not None])
+            case VoidSegment(run=run, segment=index):
+                segment = self.plans[run].plan.segments[index]
+                self.origins.void(run, segment.nodes)
+                self._detach_segment(run, index)
             case UseCopy():
+                origin = self.origins.of((command.run, COPY, command.value), command.run, command.value)
+                self.origins.hold((command.run, -1, command.value), command.run, {command.value: origin})
                 thing = self.things.pop((command.run, COPY, command.value))
                 self.things[command.run, -1, command.value] = thing
                 self.workers[thing.worker].count_no_more_as_saved(self.now, thing.size)
@@ -419,11 +440,21 @@ class VirtualDriver:
     def _plan_recovery(self, command: PlanRecovery) -> None:
         if self._forgotten.intersection([one.run for one in command.runs]):
             raise InvariantViolation("a run is to be recovered that was to be forgotten")
-        runs = {one.run: RunToRecover(self.plans[one.run], one, self._sources(one.run)) for one in command.runs}
+        seen = self.origins.seen
+        runs = {
+            one.run: RunToRecover(
+                self.plans[one.run],
+                one,
+                self._sources(one.run),
+                seen=[value for run, value in seen if run == one.run],
+            )
+            for one in command.runs
+        }
         plans: list[RecoveryPlan] = []
 
         def adopt(run: int, planned: Planned, nodes: NodesToRun) -> None:
             self.plans[run] = planned
+            self.origins.compared.update([(run, node) for node in nodes.compared])
             self.traces.recoveries.append((run, self.now, nodes.again))
             plans.append(RecoveryPlan(run, planned.plan, self._sources(run)))
 
@@ -433,7 +464,7 @@ class VirtualDriver:
             cluster = cluster.without(worker)
         outcome = recover(runs, self._residency, self.costs, cluster, adopt)
         answer = RecoveryPlanned(
-            at=self.now, plans=tuple(plans), hopeless=outcome.hopeless, waits_for=outcome.waits_for
+            at=self.now, plans=tuple(plans), hopeless=outcome.hopeless, waits_for=outcome.waits_for, void=outcome.void
         )
         self._at(self.now, self._tell, answer)
 
@@ -515,7 +546,7 @@ class VirtualDriver:
 
     def _arrive(self, thing: AwaitedObject, target: int) -> None:
         thing.here.add(target)
-        for task in thing.waiting.pop(target):
+        for task in thing.waiting.pop(target, ()):  # none if it was lost on the way
             self._came(task)
 
     def _made(self, key: AwaitedKey, *, ok: bool) -> None:
@@ -619,6 +650,8 @@ class VirtualDriver:
         ok = size >= 0 and not task.poisoned
         if ok:
             thing.size = size
+            origin = self.origins.of(("pinned", task.worker), task.run, task.value)
+            self.origins.hold(key, task.run, {task.value: origin})
             worker.store(self.now, size, saved=task.segment == COPY)
         self._made(key, ok=ok)
         answer = ValueExported if task.segment == -1 else ValueCopied
@@ -635,11 +668,18 @@ class VirtualDriver:
         run, index = task.run, task.segment
         raised = None if task.poisoned else self.raising.get((run, index))
         status: Status = "skipped" if task.poisoned else "failed" if raised is not None else "done"
+        if status == "done" and not self.origins.agrees(run, self.plans[run].plan.segments[index].nodes):
+            status = "failed"
         self.traces.add(task, self.now, status)
+        task.done = status == "done"
         planned = self.plans[run]
         segment, worker = planned.plan.segments[index], self.workers[task.worker]
         sizes: list[int] = []
         if status == "done":
+            made = self.origins.computed(planned, run, index, self._origins_of_read(task))
+            self.origins.hold(("pinned", task.worker), run, {value: made[value] for value in segment.pins})
+            for export, one in enumerate(segment.exports):
+                self.origins.hold((run, index, export), run, {value: made[value] for value in one.values})
             for export, how in enumerate(segment.exports):
                 sizes.append(self.things[run, index, export].size)
                 worker.store(self.now, sizes[-1], saved=how.saved)
@@ -668,6 +708,26 @@ class VirtualDriver:
         if raised is not None:
             self.traces.failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
         return sum(sizes)
+
+    def _origins_of_read(self, task: VirtualCall) -> dict[int, Origin]:
+        """Return the origins of what a segment has read, by the value in its graph."""
+        run, plan = task.run, self.plans[task.run].plan
+        segment, externals = plan.segments[task.segment], len(self.plans[task.run].graph.externals)
+        here: Holder = ("pinned", task.worker)
+        read: dict[int, Origin] = {value: self.origins.of(here, run, value) for value, _ in segment.unpins}
+        for source, export in segment.imports:
+            for value in plan.segments[source].exports[export].values:
+                read[value] = self.origins.of((run, source, export), run, value)
+        for external in segment.externals:
+            origin = self._sources(run)[external] if external < externals else (run, external)
+            if origin is not None:
+                place = place_of(self.plans, self.moved, *origin)
+                if isinstance(place, InStore):
+                    holder: Holder = (origin[0], place.segment, place.export)
+                else:
+                    holder = here if place.worker == task.worker else (origin[0], -1, origin[1])
+                read[external] = self.origins.of(holder, *origin)
+        return read
 
     def _drain(self, worker: int) -> None:
         """Have a worker emptied, unless it is the last one."""
@@ -705,14 +765,40 @@ class VirtualDriver:
             for export in range(-1, len(exports)):
                 self._made((task.run, task.segment, export), ok=False)
 
+    def _lose_objects(self, loss: ObjectLoss, generator: np.random.Generator) -> None:
+        """Have objects vanish: calls that wait for them are skipped, and so are those that come to read them."""
+        made = [key for key, thing in self.things.items() if thing.made and (key[1] < 0 or key[2] >= 0) and key[0] >= 0]
+        lost = [key for key in made if generator.random() < loss.share]
+        for key in lost:
+            thing = self.things[key]
+            self.workers[thing.worker].store(self.now, -thing.size, saved=thing.saved or key[1] == COPY)
+            thing.size = 0
+            self._made(key, ok=False)
+            self._gone.add(key)
+        self._failing = []
+        self._tell(
+            ObjectsLost(
+                at=self.now,
+                exports=tuple([key for key in lost if key[1] >= 0]),
+                values=tuple([(run, value) for run, segment, value in lost if segment == -1]),
+                copies=tuple([(run, value) for run, segment, value in lost if segment == COPY]),
+            )
+        )
+        self.traces.failures.append(FailureTrace(self.now, loss, (), tuple(self._failing)))
+
     def _detach(self, worker: int) -> None:
         """Enter that what segments had pinned on a worker is there no more."""
         for (run, index), task in self.calls.items():
-            if task.worker == worker and task.over:
-                plan = self.plans[run].plan
-                pinned = {*plan.segments[index].pins}
-                pinned.update([value for value, place in plan.kept.items() if place == OnWorker(worker, index)])
-                self.moved.update([(run, value, index) for value in pinned])
+            if task.worker == worker and task.done:
+                self._detach_segment(run, index)
+
+    def _detach_segment(self, run: int, index: int) -> None:
+        """Enter that what a segment had pinned is there no more."""
+        plan = self.plans[run].plan
+        pinned = {*plan.segments[index].pins}
+        place = OnWorker(plan.segments[index].worker, index)
+        pinned.update([value for value, one in plan.kept.items() if one == place])
+        self.moved.update([(run, value, index) for value in pinned])
 
     def _over(self, task: VirtualCall) -> None:
         task.over = True

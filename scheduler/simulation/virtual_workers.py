@@ -60,6 +60,8 @@ class VirtualCall:
     start: float = -1.0
     poisoned: bool = False
     over: bool = False
+    done: bool = False
+    """It has made what it was to make."""
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ __version__ = "0.1.0"
 
 _SUBMODULES = tuple(
     (
-        "amp autograd client cuda errors fft func functional interop linalg nn optim proto saving scheduler utils "
-        "workers"
+        "amp autograd chaos client cuda errors fft func functional interop linalg nn optim proto saving scheduler "
+        "special utils workers"
     ).split()
 )
 
@@ -61,7 +61,7 @@ _HOMES = {
     ),
 }
 
-__all__ = [*_HOMES, *"amp autograd cuda errors fft func functional interop linalg nn optim utils".split()]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, *"amp autograd chaos cuda errors fft func functional interop linalg nn optim special utils".split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _INSTEAD = {
     "bfloat16": "NumPy has no such dtype; raygrad.float16 is as short",
@@ -69,7 +69,6 @@ _INSTEAD = {
     "compile": "session.compile(fn) records a training step once and replays it",
     "jit": "kernels are NumPy's; session.compile(fn) records a training step once and replays it",
     "sparse_coo_tensor": "tensors are dense; a Function may hold a matrix of scipy.sparse (see docs/functions.md)",
-    "special": "its functions are the package's own: raygrad.erf, raygrad.digamma, raygrad.xlogy, ...",
 }
 """Names of PyTorch that are missing here, with their replacements."""
 
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
     from raygrad import (
         amp as amp,
         autograd as autograd,
+        chaos as chaos,
         cuda as cuda,
         errors as errors,
         fft as fft,
@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         linalg as linalg,
         nn as nn,
         optim as optim,
+        special as special,
         utils as utils,
     )
     from raygrad.autograd.core.dtypes import float32 as float32, float64 as float64, int64 as int64

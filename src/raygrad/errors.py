@@ -258,6 +258,17 @@ class SessionError(RaygradError, RuntimeError):
     """A session used in a way it does not allow: after close, or mixed with another."""
 
 
+class ServiceError(SessionError):
+    """A service refused something, or cannot be reached any more. Attributes: code, a short name of the reason."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message, code)
+        self.code = code
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class NotShippable(SessionError, TypeError):
     """Code or a constant that cannot travel to a worker; the message names the captured variable."""
 

@@ -21,6 +21,7 @@ LARGEST_CYCLE = 3
 LAZY: dict[tuple[str, str], str] = {
     # (module, what it imports inside of a function): the reason
     ("raygrad.autograd.devices.backends.cuda", "cupy"): "is optional",
+    ("raygrad.client.session.backends", "raygrad.service.opening"): "is optional",
     ("raygrad.autograd.devices", "raygrad.autograd.devices"): "is loaded where a device of it is asked for",
     ("raygrad.autograd.methods.conversions", "asyncio"): "takes long to load, and who awaits a tensor has it",
     ("raygrad.client", "raygrad.workers.executors.ray"): "needs Ray, which is optional",
@@ -185,4 +186,4 @@ def test_each_exception_is_still_one():
         if one.function and is_within(name, pair[0]) and is_within(one.target, pair[1])
     }
     assert used == LAZY.keys()
-    assert len(LAZY) <= 8  # with one seed and one class name that is used twice: ten exceptions in all
+    assert len(LAZY) <= 9  # with one seed and one class name that is used twice: eleven exceptions in all

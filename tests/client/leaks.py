@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import raygrad as rg
+from raygrad.client.session.session import executor_of
 
 SIZE = 14_000
 """Elements of an array: more than Ray keeps in its owner's memory instead of the store (100 KiB), and no more, so that
@@ -52,7 +53,7 @@ class Held(NamedTuple):
 def held(session: rg.Session) -> Held:
     session._waiter.wait_for_everything()
     gc.collect()
-    processes = sorted({os.getpid(), *session._driver.executor.pids()})
+    processes = sorted({os.getpid(), *executor_of(session).pids()})
     return Held(
         session.stored_bytes(),
         session.saved_bytes,

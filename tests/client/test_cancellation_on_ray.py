@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.client.cancelling import SECONDS, Sleeps, Spins, SpinsBack, Stubborn, check_idle, later, learn
 
 import raygrad as rg
+from raygrad.client.session.session import executor_of
 from raygrad.errors import DroppedError, RunCancelled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -42,7 +43,7 @@ def interrupt() -> None:
 
 def test_ctrl_c_interrupts_user_code_on_all_workers_and_keeps_them(recording: Any) -> None:
     learn(Spins)
-    pids = recording._driver.executor.pids()
+    pids = executor_of(recording).pids()
     kept = rg.ones(1000) * 3.0
     recording.run(kept).wait()
     values = [Spins.apply(rg.ones(3) * index, SECONDS) for index in range(6)]
@@ -57,7 +58,7 @@ def test_ctrl_c_interrupts_user_code_on_all_workers_and_keeps_them(recording: An
             value.tolist()
     assert kept.tolist() == [3.0] * 1000
     check_idle(recording)
-    assert recording._driver.executor.pids() == pids
+    assert executor_of(recording).pids() == pids
 
 
 def test_a_run_that_waits_behind_another_is_cancelled_and_that_one_goes_on(recording: Any) -> None:
@@ -77,7 +78,7 @@ def test_a_run_that_waits_behind_another_is_cancelled_and_that_one_goes_on(recor
 
 def test_cancelling_in_backward_and_while_fetching_frees_what_was_stored(recording: Any) -> None:
     learn(SpinsBack)
-    objects = recording._driver.executor._objects
+    objects = cast("Any", executor_of(recording))._objects
     recording._submitter.release_dropped()
     before = len(objects)
     SpinsBack.apply(rg.ones(50_000, requires_grad=True), 0.0).sum().backward()
@@ -100,7 +101,7 @@ def test_cancelling_in_backward_and_while_fetching_frees_what_was_stored(recordi
 
 def test_a_worker_that_does_not_stop_is_replaced_and_what_lived_elsewhere_stays(recording: Any) -> None:
     learn(Sleeps)
-    pids = recording._driver.executor.pids()
+    pids = executor_of(recording).pids()
     with rg.place(worker=1):
         stays = rg.ones(100_000) * 3.0
     with rg.place(worker=0):
@@ -118,7 +119,7 @@ def test_a_worker_that_does_not_stop_is_replaced_and_what_lived_elsewhere_stays(
     with rg.place(worker=0):
         again = Sleeps.apply(rg.ones(3), 0.0)
     assert again.tolist() == [2.0] * 3
-    after = recording._driver.executor.pids()
+    after = executor_of(recording).pids()
     assert after[1] == pids[1]
     assert after[0] not in pids
     check_idle(recording)
@@ -126,7 +127,7 @@ def test_a_worker_that_does_not_stop_is_replaced_and_what_lived_elsewhere_stays(
 
 def test_code_that_takes_no_notice_of_one_interrupt_is_ended_after_its_node(recording: Any) -> None:
     learn(Stubborn)
-    pids = recording._driver.executor.pids()
+    pids = executor_of(recording).pids()
     y = Stubborn.apply(Stubborn.apply(rg.ones(3), SECONDS), SECONDS)
     run = recording.run(y)
     time.sleep(0.5)
@@ -134,7 +135,7 @@ def test_code_that_takes_no_notice_of_one_interrupt_is_ended_after_its_node(reco
     with pytest.raises(DroppedError):
         y.tolist()
     check_idle(recording)
-    assert recording._driver.executor.pids() == pids
+    assert executor_of(recording).pids() == pids
 
 
 def test_runs_that_are_batched_and_not_sent_are_cancelled(recording: Any) -> None:

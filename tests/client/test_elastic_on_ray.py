@@ -13,6 +13,7 @@ from tests.client.cancelling import SECONDS, Sleeps, learn
 from tests.client.test_life_with_ray import run_alone
 
 import raygrad as rg
+from raygrad.client.session.session import executor_of
 from raygrad.errors import ExecutionError, RunCancelled, SessionError, WaitTimeout
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -227,7 +228,7 @@ def test_what_a_replaced_worker_emits_ahead_of_its_record_arrives(ray_started: A
         x = rg.ones(3)
         for _ in range(2):
             assert Flood.apply(x).tolist() == [2.0] * 3
-            pids = session._driver.executor.pids()
+            pids = executor_of(session).pids()
             stuck = Sleeps.apply(x, SECONDS)
             run = session.run(stuck)
             time.sleep(0.3)
@@ -238,7 +239,7 @@ def test_what_a_replaced_worker_emits_ahead_of_its_record_arrives(ray_started: A
             emitted = session.run(flooded)
             assert flooded.tolist() == [2.0] * 3
             assert [float(block[0]) for _, block in emitted.wait().emits] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-            assert session._driver.executor.pids() != pids
+            assert executor_of(session).pids() != pids
 
 
 NODES = """

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
+from raygrad.client.session.session import executor_of
 from raygrad.proto.ir.program import Record
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import pickle_value
@@ -61,7 +62,7 @@ def test_h20_emits_come_once_before_what_depends_on_them_whoever_is_faster(order
     with rg.Session(workers=3) as session:
         session.start()
         session.on("told", heard.append)
-        executor = session._driver.executor
+        executor = executor_of(session)
         poll, held = executor.poll, list[Any]()
 
         def poll_late(timeout: float) -> list[Any]:

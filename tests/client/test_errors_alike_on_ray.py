@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
+from raygrad.client.session.session import executor_of
 from raygrad.errors import DiskFull
 
 from .errors_alike import HARD, LONG, parts, raised_in
@@ -28,7 +29,7 @@ def on_ray(ray_started: Any) -> Generator[Any]:
 def test_what_is_raised_is_what_is_raised_eagerly(on_ray: Any) -> None:
     from raygrad.autograd.core.modes import state
 
-    pids = on_ray._driver.executor.pids()
+    pids = executor_of(on_ray).pids()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         for name in [name for name in HARD if name != "long"]:
@@ -38,7 +39,7 @@ def test_what_is_raised_is_what_is_raised_eagerly(on_ray: Any) -> None:
                 state.recorder = ambient
                 assert parts(raised_in(name, where)) == expected, (name, where)
                 assert (rg.tensor([1.0]) + 1.0).tolist() == [2.0], (name, where)
-    assert on_ray._driver.executor.pids() == pids
+    assert executor_of(on_ray).pids() == pids
 
 
 def test_a_long_message_arrives_whole_and_is_quoted_in_part(on_ray: Any) -> None:

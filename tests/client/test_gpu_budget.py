@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -216,7 +216,7 @@ def test_a_limit_that_cannot_hold_is_refused(gpus: int, said: Any, message: str)
 
 def test_one_amount_is_for_those_that_serve_a_gpu() -> None:
     with use_stand_in(1), rg.Session(workers=2, gpus=1, gpu_memory="1MiB per GPU") as session:
-        workers = session._driver.planner.cluster.workers
+        workers = cast("Any", session._driver).planner.cluster.workers
         assert [worker.gpu_memory for worker in workers] == [2**20, None]
 
 

@@ -17,6 +17,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.devices.serving import backend_for_kind, serve
+from raygrad.client.session.session import executor_of
 from raygrad.errors import DeviceError, PlanError, WorkerLost
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -109,7 +110,7 @@ def seen_on(session: Any, worker: int) -> tuple[Any, ...]:
 def test_actors_hold_the_gpus_of_their_session_and_give_them_back(ray_with_gpus: Any, session: Any) -> None:
     assert free_gpus(ray_with_gpus, 0)
     assert session.devices == (rg.device("cuda:0"), rg.device("cuda:1"))
-    workers = session._driver.executor.cluster.workers
+    workers = executor_of(session).cluster.workers
     assert [worker.devices for worker in workers] == [("cpu", "cuda:0"), ("cpu", "cuda:1"), ("cpu",)]
     assert [dict(worker.resources).get("num_gpus") for worker in workers] == [1.0, 1.0, None]
 
@@ -121,7 +122,7 @@ def test_h11_numbers_are_the_sessions_whatever_a_process_sees(recording: Any) ->
         Seen.apply(rg.ones(2, device=name)).tolist()
     recording._listener.handlers.clear()
     pids, devices, local, shown, current, _ = zip(*found, strict=True)
-    assert list(pids) == list(recording._driver.executor.pids()[:2])
+    assert list(pids) == list(executor_of(recording).pids()[:2])
     assert (devices, local, current) == (("cuda:0", "cuda:1"), (0, 0), (0, 1))
     assert set(shown) == {"0", "1"}
 
@@ -181,7 +182,7 @@ def test_what_asks_for_a_part_of_a_gpu_runs_where_there_is_one(recording: Any) -
         assert x.grad.tolist() == [2.0, 4.0]
     recording._listener.handlers.clear()
     assert len(pids) == 4
-    assert set(pids) <= set(recording._driver.executor.pids()[:2])
+    assert set(pids) <= set(executor_of(recording).pids()[:2])
 
 
 def test_what_asks_for_more_than_any_worker_has_is_refused_by_name_and_line(recording: Any) -> None:
@@ -380,7 +381,7 @@ def test_parts_of_one_gpu_are_one_device(ray_with_gpus: Any, session: Any) -> No
     session.close(discard=True)
     with use_stand_in(1), rg.Session("ray", workers=3, gpus=2, worker_options={"num_gpus": 0.5}) as shared:
         assert shared.devices == (rg.device("cuda:0"),)
-        workers = shared._driver.executor.cluster.workers
+        workers = executor_of(shared).cluster.workers
         assert [worker.devices for worker in workers] == [("cpu", "cuda:0"), ("cpu", "cuda:0"), ("cpu",)]
         assert free_gpus(ray_with_gpus, 1.0)
         with rg.place(worker=0):
@@ -466,6 +467,7 @@ import raygrad as rg
 from ray.cluster_utils import Cluster
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.devices.backends.serving_backends import ServingBackends, serve
+from raygrad.client.session.session import executor_of
 from raygrad.workers.executors.ray import actor_processes
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1, "include_dashboard": False,
@@ -474,7 +476,7 @@ try:
     cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=80_000_000)
     with use_stand_in(1):
         with rg.Session(f"ray:{cluster.address}", workers=3, gpus=2) as session:
-            found = session._driver.executor.cluster.workers
+            found = executor_of(session).cluster.workers
             assert len({worker.host for worker in found[:2]}) == 2
             moved = (rg.ones(2, device="cuda:0") * 2.0).to("cuda:1")
             assert moved.tolist() == [2.0, 2.0]

@@ -9,6 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.functions.saved_policy import POLICIES
+from raygrad.client.session.session import executor_of
 
 from .leaks import ARRAY, SIZE, Layer, assert_nothing_is_left, trained
 
@@ -19,7 +20,7 @@ from .leaks import ARRAY, SIZE, Layer, assert_nothing_is_left, trained
 def test_a_thousand_steps_on_ray_leave_nothing_behind(ray_started: Any, policy: str) -> None:
     with rg.Session("ray", workers=1, saved=policy) as session:
         assert_nothing_is_left(*trained(session))
-        executor = session._driver.executor
+        executor = executor_of(session)
     assert executor.stored_bytes() == 0
 
 

@@ -34,6 +34,17 @@ def test_user_code_draws_what_it_draws_eagerly(session: Any, seed: int, named: d
         assert bits(training, seed, **named) == eager(training, seed, **named)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_every_program_draws_the_same_for_every_seed(workers: int, strict: bool) -> None:
+    with rg.Session(workers=workers, strict=strict) as session:
+        for seed in SEEDS:
+            for program in (training, checkpointed, phases):
+                assert bits(program, seed) == eager(program, seed)
+            assert bits(training, seed, create_graph=True) == eager(training, seed, create_graph=True)
+            assert bits(compiled, seed, session.compile) == eager(compiled, seed)
+
+
 @pytest.mark.parametrize("program", [checkpointed, phases, compiled])
 def test_code_of_every_kind_draws_what_it_draws_eagerly(session: Any, program: Any) -> None:
     with session:

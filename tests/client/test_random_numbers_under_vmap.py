@@ -97,6 +97,11 @@ def test_derivatives_under_vmap_draw_what_they_draw_eagerly(session: Any, deriva
     assert inside == bits(program, 1)
 
 
+def test_a_draw_for_one_tangent_of_several_is_refused(session: Any) -> None:
+    with session, pytest.raises(RuntimeError, match=r"once for each tangent.*randomness='same'"):
+        jacobian("different")[0].tolist()
+
+
 class InNumpy(Ruled):
     """Has a jvp for arrays."""
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.client.session.session import executor_of
 from raygrad.errors import WorkerLost
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -68,7 +71,7 @@ def kill(worker: int, after: float = 0.0) -> Callable[[rg.Session], None]:
     def begin(session: rg.Session) -> None:
         def strike() -> None:
             time.sleep(after)
-            os.kill(session._driver.executor.pids()[worker], signal.SIGKILL)
+            os.kill(executor_of(session).pids()[worker], signal.SIGKILL)
 
         if after:
             threading.Thread(target=strike).start()
@@ -113,7 +116,7 @@ def test_a_kill_between_forward_and_backward_runs_no_forward_again_whose_context
             run: Any = session.last_run
             again = [node for one in run.report().revisions for node in one.remade]
             names = [run._graph.nodes[node].fn for node in again]
-            assert not [name for name in names if "Slow" in session._driver.executor.name_of(name)]
+            assert not [name for name in names if "Slow" in executor_of(session).name_of(name)]
         return found, len(forwards)
 
     assert np.array_equal(gradient(True)[0], gradient(False)[0])
@@ -178,3 +181,60 @@ def test_the_report_says_what_ran_again_and_why(ray_started: Any) -> None:
 def test_retries_are_a_number(ray_started: Any) -> None:
     with pytest.raises(ValueError, match=r"retries=.*0 or more, not -1"):
         rg.Session("ray", retries=-1)
+
+
+class Deadly(rg.autograd.Function):
+    """Writes down where its forward runs. The backward that runs first kills its worker."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, branch: Any, folder: str) -> Any:
+        time.sleep(0.01)
+        with Path(folder, "forwards").open("a") as file:
+            file.write(f"{int(branch.item())} {os.getpid()}\n")
+        y = rg.tanh(x + branch)
+        ctx.save_for_backward(y)
+        ctx.folder = folder
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        time.sleep(0.01)
+        with contextlib.suppress(FileExistsError):
+            with Path(ctx.folder, "killed").open("x") as file:
+                file.write(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        (y,) = ctx.saved_tensors
+        return grad * (1 - y * y), None, None
+
+
+@pytest.mark.parametrize("between", [True, False], ids=["between-two-submissions", "within-one"])
+def test_a_kill_in_backward_runs_those_forwards_again_whose_contexts_were_not_stored(
+    ray_started: Any, tmp_path: Path, between: bool
+) -> None:
+    """All contexts of an earlier submission are in the store; within one, without copies, all are on their workers."""
+    with rg.Session("ray", workers=2, recovery_time=None) as session:
+        x: Any = rg.from_numpy(np.linspace(0.0, 1.0, 30_000)).requires_grad_()
+        (tmp_path / "killed").touch()
+        Deadly.apply(x, rg.tensor(0.0), str(tmp_path)).sum().backward()  # shows that its context pickles
+        x.grad.numpy()
+        x.grad = cast(Any, None)
+        (tmp_path / "killed").unlink()
+        (tmp_path / "forwards").unlink()
+        members = [Deadly.apply(x, rg.tensor(float(branch)), str(tmp_path)) for branch in range(8)]
+        loss: Any = sum([member.sum() for member in members])
+        if between:
+            loss.item()
+        loss.backward()
+        grad = x.grad.numpy().copy()
+        session.run().wait()
+    killed = int((tmp_path / "killed").read_text())
+    ran = [(int(branch), int(pid)) for branch, pid in map(str.split, (tmp_path / "forwards").read_text().splitlines())]
+    times = Counter([branch for branch, _ in ran])
+    there = {branch for branch, pid in ran if pid == killed}
+    assert there
+    assert {*times} == {*range(8)}
+    assert {branch: count for branch, count in times.items() if count > 1} == (
+        {} if between else dict.fromkeys(there, 2)
+    )
+    expected = sum([1 - np.tanh(np.linspace(0.0, 1.0, 30_000) + branch) ** 2 for branch in range(8)])
+    assert np.allclose(grad, expected)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.client.session.session import executor_of
 from raygrad.errors import PlanError, WorkerLost
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -353,7 +354,7 @@ def test_a_session_without_retries_goes_on_with_the_workers_that_are_left(ray_st
 
     with rg.Session("ray", workers=3, worker_options={"num_cpus": 0.5}, retries=0) as session:
         x: Any = rg.tensor([1.0, 3.0], requires_grad=True)
-        pids = session._driver.executor.pids()
+        pids = executor_of(session).pids()
         with rg.place(worker=1), pytest.raises(WorkerLost, match=r"worker 1.*goes on with the 2 workers that are left"):
             DiesOnce.apply(x, pids[1]).tolist()
         for step in range(20):  # many branches, so that each worker would get some

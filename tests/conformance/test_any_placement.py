@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_any_placement_and_segmentation_give_the_same_bits(
 ) -> None:
     expected = gradients(steps, 0)
     with rg.Session(workers=workers, strict=True) as session:
-        session._driver.planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
+        cast("Any", session._driver).planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
         got = gradients(steps, workers)
         run = session.last_run
         assert run is not None
@@ -134,7 +134,7 @@ def test_nodes_that_are_scattered_by_chance_give_the_same_bits(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_placement, "place", placed_by_chance)
         with rg.Session(workers=workers, strict=True, seed=seed) as session:
-            session._driver.planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
+            cast("Any", session._driver).planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
             got = gradients(steps, workers)
             run = session.last_run
             assert run is not None
@@ -156,7 +156,7 @@ def test_plans_that_are_revised_again_and_again_give_the_same_bits(
         patch.setattr(rest_planner, "MIN_TASK_SECONDS", 1e-7)
         patch.setattr(rest_planner.Rest, "schedule", lambda rest: schedule(rest)._replace(gain=1e9))
         with rg.Session(workers=workers, strict=True, seed=seed) as session:
-            session._driver.planner.use_costs(Costs(epoch=1, call_seconds=0.0, hop_seconds=0.0))
+            cast("Any", session._driver).planner.use_costs(Costs(epoch=1, call_seconds=0.0, hop_seconds=0.0))
             got = gradients(steps, workers)
             run = session.last_run
             assert run is not None

@@ -47,8 +47,8 @@ class Builder:
     def op_vjp(self, fn: str, residuals: Iterable[int], cotangent: int, pin: int = -1) -> int:
         return self.add(op_vjp_node(fn, (*residuals, cotangent), (SMALL,), (1,), (SMALL,), (SMALL,), pin=pin))[0]
 
-    def function(self, fn: str, *inputs: int, pin: int = -1, outputs: int = 1) -> tuple[int, ...]:
-        return self.add(function_node("@" + fn, inputs, (CONTEXT, *[SMALL] * outputs), pin=pin))
+    def function(self, fn: str, *inputs: int, pin: int = -1, outputs: int = 1, impure: bool = False) -> tuple[int, ...]:
+        return self.add(function_node("@" + fn, inputs, (CONTEXT, *[SMALL] * outputs), pin=pin, impure=impure))
 
     def function_vjp(self, fn: str, context: int, cotangent: int, argument: int, output: int = -1) -> int:
         inputs = (context, cotangent, argument, output)

@@ -191,6 +191,8 @@ def _priced(graph: Graph, prices: dict[str, tuple[float, float]], costs: Costs) 
         if isinstance(node, (FunctionCall, FunctionVjp)):
             wanted = prices[node.fn.removeprefix("@")][isinstance(node, FunctionVjp)]
             factor = wanted / costs.prior_seconds(node, read, made)
-            measured.kinds[costs.kind_of(node, read, made)] = Estimate(factor, 0.0, wanted, 3)
+            kind = costs.kind_of(node, read, made)
+            measured.kinds[kind] = Estimate(factor, 0.0, wanted, 3)
+            measured._functions.note(kind)
     measured.links_were()
     return measured.costs()

@@ -24,8 +24,8 @@ from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship
 from raygrad.workers.executors.base import Executor
 from raygrad.workers.executors.calls import External, GraphSubmission, SuppliedExternal
-from raygrad.workers.executors.deadlines import Expired
 from raygrad.workers.executors.driver import Driver, LostWorker
+from raygrad.workers.executors.run_state import Lost
 from raygrad.workers.values.emit_chunks import HeldChunk
 
 from ..graph_nodes import function_node, op_node
@@ -100,7 +100,7 @@ class Log:
         self.told.append(("replanned", run))
         self.plans[run] = plan
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None = None) -> None:
+    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
         self.told.append(("failed", run))
         self.failures[run] = (record, reason)
         if isinstance(lost, LostWorker):

@@ -23,10 +23,12 @@ from raygrad.errors import AutogradError
 from .guard import Generator, Guard, Part, is_fixed
 from .importable import imports_alike
 from .pickling import content_of
+from .unpickling import class_names
 from .visitor import (
     PLAIN,
     attribute_parts,
     dict_parts,
+    function_parts,
     item_parts,
     method_parts,
     partial_parts,
@@ -40,7 +42,6 @@ _UNCHANGED: Final = (
     np.generic,
     np.dtype,
     type,
-    FunctionType,
     BuiltinFunctionType,
     ModuleType,
     FixedOutput,
@@ -100,6 +101,12 @@ class ArgumentGuard:
             return [(part[3], inside) for part in item_parts(cast("Sequence[Any]", value))]
         elif isinstance(value, MethodType):
             return [(part[3], True) for part in method_parts(value)]
+        elif isinstance(value, FunctionType):
+            if value not in class_names:  # the program's own, which changes as it does eagerly
+                return []
+            inside, parts = True, function_parts(value, imports_alike(value.__module__))
+            guard.references(parts)
+            guard.mapping(value.__dict__)
         elif isinstance(value, functools.partial):
             return [(part[3], True) for part in partial_parts(cast("functools.partial[Any]", value))]
         elif isinstance(value, Iterator):

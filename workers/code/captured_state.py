@@ -224,7 +224,11 @@ class CapturedState(Visitor):
     def _array(self, array: np.ndarray[Any, Any]) -> list[Part]:
         if not is_fixed(array) and (self._by_reference or not (self._ships and is_input(array))):
             self.guard.array(array)
-        return item_parts(array.ravel().tolist()) if array.dtype.hasobject else []
+        found = item_parts(array.ravel().tolist()) if array.dtype.hasobject else []
+        if type(array) is not np.ndarray and not imports_alike(type(array).__module__):
+            self.guard.mapping(vars(array))
+            found = [*attribute_parts(array), *found]
+        return found
 
     def _generator(self, generator: Generator) -> list[Part]:
         self.guard.generator(generator)

@@ -15,7 +15,16 @@ import numpy as np
 
 from raygrad.autograd.tensor.tensor import Tensor
 
-from .bytecode import ARRAY_MUTATORS, OUT, contents_changed, inner_codes, paths_to, stored_outside, stores_attribute
+from .bytecode import (
+    ARRAY_MUTATORS,
+    OUT,
+    contents_changed,
+    inner_codes,
+    paths_to,
+    stored_outside,
+    stores_attribute,
+    writes_items,
+)
 from .guard import ABSENT
 from .importable import is_well_known
 from .visitor import DEPTH, PLAIN, TRANSPARENT, Part, parts, reachable
@@ -158,6 +167,29 @@ class _ChangeSearch:
                     if found is not None:
                         return found
         return None
+
+
+def functions_in(obj: Any) -> list[FunctionType]:
+    """Return the functions of the user's that an object is or holds; not those of its class."""
+    return [one for one in reachable(obj, _may_be_of_the_user, omit="class") if type(one) is FunctionType]
+
+
+def changes_variables(function: FunctionType) -> bool:
+    """Tell whether a function may change a variable, an attribute or what a variable stands for, so that it outlives
+    the call; by its own code, without that of what it calls."""
+    code, held = function.__code__, parts(function)
+    if stored_outside(code, frozenset(code.co_freevars), False, _leaves_among(held)) is not None:
+        return True
+    for role, name, _, value in held:
+        if role in ("default", "keyword default"):
+            if isinstance(value, _CONTAINERS) and writes_items(code):
+                return True
+        elif role in _VARIABLES:
+            if isinstance(value, _CONTAINERS) and next(contents_changed(code, name), None) is not None:
+                return True
+            if _changes_contents(code, name, value):
+                return True
+    return False
 
 
 def _changes_contents(code: CodeType, name: str, value: Any) -> bool:

@@ -16,7 +16,6 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
 from .array_form import FormedArray, copy_as_it_lies
-from .bytecode import writes_items
 from .identity import state_of
 from .importable import import_name
 from .pickling import pickle_argument, pickle_around_tensors, pickle_value, reads_variables
@@ -83,16 +82,14 @@ def _may_hold_tensors(value: Any) -> bool:
     return type(value) not in _PLAIN and import_name(value) is None
 
 
-def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
-    """Return a Python object as bytes, the tensors in it, and the name of a container that a function in it captures
-    and might fill.
+def extract_tensors(value: Any) -> tuple[bytes, list[Tensor]]:
+    """Return a Python object as bytes, and the tensors in it.
 
     Raises:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
     data, pickler = pickle_around_tensors(value)
-    filled = next((name for function, name in pickler.mutable if writes_items(function.__code__)), "")
-    return data, pickler.captured, filled
+    return data, pickler.captured
 
 
 def copy_argument(value: Any) -> tuple[bytes, Any]:

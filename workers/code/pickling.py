@@ -19,7 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
 from importlib import import_module
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeVar, cast
 
 import cloudpickle
@@ -47,15 +47,17 @@ from .unpickling import (
     fill_class,
     fill_function,
     fill_importing_function,
+    fill_module,
     home_classes,
     importing_function,
     make_class,
     make_function,
+    module_in_part,
     pickle_lock,
     rebuilt_tensor,
     restored_here,
 )
-from .visitor import DISPATCHES, function_parts, imported_inside, looked_up, slot_names
+from .visitor import DISPATCHES, attribute_parts, function_parts, imported_inside, looked_up, slot_names
 
 PROTOCOL: Final = 5
 
@@ -82,7 +84,8 @@ class _Pickler(cloudpickle.Pickler):
         super().__init__(file, protocol=PROTOCOL)
         self._registered: list[ModuleType] = []
         self.imports = ""
-        """The name of a module of the user's that goes by name, since it cannot be pickled; or ""."""
+        """The name of a function or class in a module of the user's that goes by name, since it cannot be pickled; or
+        ""."""
         self._unnamed: set[int] = set()
         """Functions, by id, that nothing is compared with: methods of classes, and the code that is shipped."""
 
@@ -117,14 +120,18 @@ class _Pickler(cloudpickle.Pickler):
             space.update({name: obj.__globals__[name] for name in looked_up(obj) if name not in space})
             self.sends(obj)
             for name, module in imported_inside(obj).items():
-                if not imports_alike(name) and not _travels_whole(module):
-                    self.imports = name
+                if not imports_alike(name):
+                    self._note_left(module)
             return self._function(obj, _with_imports(obj, cast("tuple[Any, ...]", reduced)))
+        if isinstance(obj, CodeType):
+            _, parts = cast("tuple[Any, Any]", self.dispatch_table[CodeType](obj))
+            return _code, (parts, "".join(obj.co_filename))  # joined: interned or not, a name has the same bytes
         if isinstance(obj, ModuleType):
             if _travels_whole(obj):
                 self._by_value(obj.__name__)
             elif not imports_alike(obj.__name__):
-                self.imports = obj.__name__
+                self._note_left(obj)
+                return _reduced_in_part(obj)
         elif isinstance(obj, io.IOBase) and obj is not sys.stdout and obj is not sys.stderr:
             raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
         elif isinstance(obj, weakref.WeakSet):
@@ -150,8 +157,16 @@ class _Pickler(cloudpickle.Pickler):
         if form is not None:
             self.keeps_form(array)
             return formed, (base_of(array), form)
+        if _has_attributes(array):
+            return _derived_array, (array.view(np.ndarray), cast("type[Any]", type(array)), vars(array))
         constant = self._constant(given)
         return super().reducer_override(given) if constant is None else constant
+
+    def _note_left(self, module: ModuleType) -> None:
+        """Take note of code in a module that does not travel with it."""
+        for name in () if _travels_whole(module) else _unpicklable_in(module):
+            if isinstance(vars(module)[name], FunctionType | type):
+                self.imports = f"{module.__name__}.{name}"
 
     def sends(self, function: FunctionType) -> None:
         """Called with each function that goes by value."""
@@ -233,7 +248,7 @@ def _is_of_numbers(value: Any) -> bool:
 
 def _with_imports(function: FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return how a function is made that imports modules which travel with it, `reduced` if it imports none."""
-    modules = {name: one for name, one in imported_inside(function).items() if _travels_whole(one)}
+    modules = {name: one for name, one in imported_inside(function).items() if not imports_alike(name)}
     if not modules:
         return reduced
     _, args, state, _, _, setter = reduced
@@ -247,6 +262,8 @@ class _ExtractingPickler(_Pickler):
         super().__init__(file)
         self.captured: list[Any] = []
         """The extracted values, in the order of their slots."""
+        self.iterators: list[str] = []
+        """The variables by which functions capture iterators."""
         self.mutable: list[tuple[FunctionType, str]] = []
         """Functions that go by value, each with the name of a list, dict or set that it captures."""
         self._slots: dict[int, tuple[int, int]] = {}
@@ -260,7 +277,8 @@ class _ExtractingPickler(_Pickler):
         return slot
 
     def sends(self, function: FunctionType) -> None:
-        self.mutable.extend(_mutable_of(function))
+        self.mutable.extend(_mutable_of(function, MUTABLE))
+        self.iterators.extend([name for _, name in _mutable_of(function, Iterator)])
 
 
 _P = TypeVar("_P", bound=_Pickler)
@@ -291,8 +309,8 @@ class CodePickler(_ExtractingPickler):
         return len(self.classes) - 1
 
 
-def _mutable_of(function: FunctionType) -> Iterator[tuple[FunctionType, str]]:
-    """Yield the variables by which a function captures lists, dicts and sets: globals, then those that it closes over.
+def _mutable_of(function: FunctionType, kinds: Any) -> Iterator[tuple[FunctionType, str]]:
+    """Yield the variables by which a function captures objects of some kinds: globals, then those that it closes over.
 
     A default is an argument, and no variable of the client's."""
     if imports_alike(str(function.__globals__.get("__name__"))):
@@ -300,7 +318,7 @@ def _mutable_of(function: FunctionType) -> Iterator[tuple[FunctionType, str]]:
     held = function_parts(function)
     for wanted in ("global", "cell"):
         for role, name, _, value in held:
-            if role == wanted and isinstance(value, MUTABLE):
+            if role == wanted and isinstance(value, kinds):
                 yield function, name
 
 
@@ -362,8 +380,8 @@ _whole_modules: dict[str, bool] = {}
 
 
 def _travels_whole(module: ModuleType) -> bool:
-    """Tell whether a module of the user's can be pickled with all that is in it. Else it goes by import name, for
-    better or worse: a worker may well find it, as it does what lies beside the client's script."""
+    """Tell whether a module of the user's can be pickled with all that is in it. Else what cannot be goes by import
+    name: a worker may well find the module, as it does what lies beside the client's script."""
     if imports_alike(module.__name__):
         return False
     known = _whole_modules.get(module.__name__)
@@ -373,11 +391,60 @@ def _travels_whole(module: ModuleType) -> bool:
     return known
 
 
+_picklable: dict[tuple[str, str, type[Any]], bool] = {}
+"""By module, name and type, whether an attribute of a module can be pickled."""
+
+
+def _unpicklable_in(module: ModuleType) -> list[str]:
+    """Return the names of what cannot be pickled in a module of the user's, such as a lock and what uses it."""
+    found: list[str] = []
+    for name, value in list(vars(module).items()):
+        if name.startswith("__"):
+            continue
+        key = (module.__name__, name, cast("type[Any]", type(value)))
+        known = _picklable.get(key)
+        if known is None:
+            _picklable[key] = True  # while it is being tried, since it may name the module
+            known = _picklable[key] = _pickles(value)
+        if not known:
+            found.append(name)
+    return found
+
+
+def _reduced_in_part(module: ModuleType) -> tuple[Any, ...]:
+    """Return how a module is made anew of what can be pickled in it; the rest is looked up in the worker's own."""
+    left = frozenset(_unpicklable_in(module))
+    kept = {name: one for name, one in vars(module).items() if not name.startswith("__") and name not in left}
+    return module_in_part, (module.__name__, tuple(sorted(left))), kept, None, None, fill_module
+
+
+def _has_attributes(array: Any) -> bool:
+    """Tell whether an object is an array of a class of the user's with attributes that its pickle would lose."""
+    cls, plain = cast("Any", type(array)), cast("Any", np.ndarray)
+    if not issubclass(cls, plain):
+        return False
+    own = cls.__reduce__ is not plain.__reduce__ or cls.__reduce_ex__ is not plain.__reduce_ex__
+    return not imports_alike(cls.__module__) and not own and bool(attribute_parts(array))
+
+
+def _derived_array(array: Any, cls: type[Any], attributes: dict[str, Any]) -> Any:
+    made = array.view(cls)
+    made.__dict__.update(attributes)
+    return made
+
+
 def _dispatching(default: Any, registered: list[tuple[type[Any], Any]]) -> Any:
     made = functools.singledispatch(default)
     for cls, implementation in registered:
         made.register(cls, implementation)
     return made
+
+
+def _code(parts: tuple[Any, ...], filename: str) -> CodeType:
+    """Return code with the file that it was written in, which tracebacks, warnings and their filters go by.
+
+    cloudpickle 3.1.3 and later forget it."""
+    return CodeType(*parts).replace(co_filename=filename)
 
 
 def _memoryview(data: bytes, letter: str, shape: tuple[int, ...], readonly: bool) -> memoryview:
@@ -461,7 +528,7 @@ _function_names: weakref.WeakKeyDictionary[FunctionType, tuple[Any, ClassName]] 
 
 def reads_variables(function: FunctionType) -> bool:
     """Tell whether a function reads more than its arguments, what is installed, and defaults that cannot change."""
-    if any(map(_travels_whole, imported_inside(function).values())):
+    if not all(map(imports_alike, imported_inside(function))):
         return True
     for role, _, _, value in function_parts(function):
         if role in ("default", "keyword default") and (is_plain_value(value) or state_of(value) == ()):

@@ -83,8 +83,8 @@ class Shipment:
     watched: Guard | None = field(default=None, compare=False, repr=False)
     """Of a live object that captures what may change: the guard that tells after a run whether the code changed it."""
     imports: str = field(default="", compare=False)
-    """A module of the user's that the payload has by name, so that a copy in this process would read what stands there
-    when it runs."""
+    """Code in a module of the user's that the payload has by name, so that a copy in this process would read what
+    stands there when it runs."""
     registrations: bytes = field(default=b"", repr=False)
     """The users' registrations for built-in ops when it was sent; see `op_registry_sync`."""
 
@@ -183,7 +183,15 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
         if not in_process:
             raise NotShippable(unpicklable_message(obj, name, refusal)) from refusal
         error = refusal
+    if pickler.imports and not in_process:
+        warn_once(
+            obj,
+            f"'{name}' may use '{pickler.imports}', which cannot be pickled: a worker imports it, with what stands in "
+            "that module there; pass what the program changes in it as an argument",
+        )
     shares = in_process and (error is not None or _may_run_here(obj, pickler))
+    if guard.unseen:
+        pickler.iterators.clear()  # it is warned of below
     changes = _warn_of_changes(obj, name, pickler, changed, shared=shares) or changes_state(obj)
     if guard.stale_cache:
         changes = True
@@ -264,6 +272,8 @@ def _warn_of_changes(obj: Any, name: str, pickler: CodePickler, changed: str | N
         for function, name in pickler.mutable
         if writes_items(function.__code__) or (not is_class and passes_on(function.__code__, name))
     ]
+    if not shared:  # here a run shows whether it goes on with one
+        found += pickler.iterators
     subject = obj.__self__ if isinstance(obj, MethodType) else obj
     if isinstance(obj, BuiltinFunctionType):
         found += [kind.__name__ for kind in MUTABLE if isinstance(obj.__self__, kind)]
@@ -384,7 +394,7 @@ def _check_copied(shipment: Shipment) -> None:
     """Check that a copy reads what the code read when it was shipped."""
     if shipment.payload and not shipment.imports:
         return
-    what = f"it reads the module '{shipment.imports}', which" if shipment.imports else "it captures what"
+    what = f"it may use '{shipment.imports}', which" if shipment.imports else "it captures what"
     raise NotShippable(
         f"something that '{shipment.name}' reads (a variable, an attribute of its class) was changed after it was "
         f"applied and before it ran, and {what} cannot be copied; pass what changes as an argument"

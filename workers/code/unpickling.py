@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import resolve_name
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, cast
@@ -195,6 +196,25 @@ def fill_importing_function(function: Any, how: tuple[Any, Any, dict[str, Module
     function.__builtins__["__import__"].modules.update(modules)
     function.__globals__["__builtins__"] = function.__builtins__  # for functions that it defines
     return function
+
+
+def module_in_part(name: str, left: tuple[str, ...]) -> ModuleType:
+    """Return a module to be filled with what could be pickled of one of the user's; what was `left` is that of the
+    module which this process imports by its name."""
+    made = ModuleType(name)
+
+    def __getattr__(attribute: str) -> Any:
+        if attribute not in left:
+            raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+        return getattr(import_module(name), attribute)
+
+    made.__dict__["__getattr__"] = __getattr__
+    return made
+
+
+def fill_module(module: ModuleType, kept: dict[str, Any]) -> ModuleType:
+    module.__dict__.update(kept)
+    return module
 
 
 def opened_value(array: Any, kind: int, form: ArrayForm | None = None) -> Any:

@@ -6,9 +6,10 @@ filter itself: the client's filters decide which are shown. In the client's proc
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from raygrad.proto.ir.program import CapturedWarning
 
@@ -85,6 +86,46 @@ class WarningCollector:
             _module_of(filename, lineno),
             _pack_warning(warning, text),
         )
+
+
+class ThreadWarningCollector(WarningCollector):
+    """Captures the warnings of one host among several in a process that runs code for others: each segment's, by the
+    thread that runs it."""
+
+    def __init__(self) -> None:
+        if not isinstance(cast("Any", warnings.showwarning), _Router):
+            super().__init__()
+            warnings.showwarning = _Router(self._show_anyway)
+        self._node = None
+        self._seen = {}
+        self._left_out = 0
+        self._show_anyway = warnings.showwarning
+
+    def begin(self, node: Callable[[], int]) -> None:
+        _running.collector = self
+        super().begin(node)
+
+    def end(self) -> tuple[CapturedWarning, ...]:
+        _running.collector = None
+        return super().end()
+
+
+class _Router:
+    """In the place of `warnings.showwarning`: gives a warning to the collector of the thread that issues it."""
+
+    def __init__(self, otherwise: Any) -> None:
+        self._otherwise = otherwise
+
+    def __call__(self, message: Any, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
+        collector: WarningCollector | None = getattr(_running, "collector", None)
+        if collector is not None:
+            collector._show(message, category, filename, lineno, *rest)
+        elif not issubclass(category, _SELDOM_SHOWN):
+            self._otherwise(message, category, filename, lineno, *rest)
+
+
+_running = threading.local()
+"""Per thread, the collector of the segment that it runs."""
 
 
 def _pack_warning(warning: Warning, text: str) -> bytes:

@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from raygrad.errors import NotShippable
-from raygrad.tracebacks import block
+from raygrad.proto.ir.program import Program
+from raygrad.tracebacks import attribute_of, block
 
 from .pickling import pickle_value
 from .unpickling import unpickle_value
@@ -88,6 +89,17 @@ def _pattern(filtered: Any) -> tuple[str, int] | None:
 
 def _compiled(pattern: tuple[str, int] | None) -> re.Pattern[str] | None:
     return None if pattern is None else re.compile(*pattern)
+
+
+def has_default_filters(program: Program) -> bool:
+    """Tell whether a program runs user code that was recorded under the filters with which its session began. To put
+    filters in force has Python forget which warnings it has shown."""
+    nodes = {step.index: step.node for step in program.steps}
+    for index, _ in program.user_code:
+        settings: Any = attribute_of(nodes[index], "settings") or ()
+        if all(entry[0] != "warnings" for entry in settings):
+            return True
+    return False
 
 
 @block

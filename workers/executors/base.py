@@ -18,6 +18,7 @@ from raygrad.proto.ir.program import INTERRUPTED, Call, Failure, Pinned, Program
 from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, message_of, pack_exception
+from ..process.fault_points import FaultHook, FaultNotes
 from ..values.emit_chunks import HeldChunk
 from .deadlines import WorkerProgress
 
@@ -40,14 +41,19 @@ class ObjectId(NamedTuple):
     number: int
 
 
+PINNED: Final = -1
+COPIED: Final = -2
+"""In the place of a segment: see `ObjectId`."""
+
+
 def value_object(run: int, value: int) -> ObjectId:
     """Return the id of the object that holds only a pinned value."""
-    return ObjectId(run, -1, value)
+    return ObjectId(run, PINNED, value)
 
 
 def copy_object(run: int, value: int) -> ObjectId:
     """Return the id of a copy of a pinned value."""
-    return ObjectId(run, -2, value)
+    return ObjectId(run, COPIED, value)
 
 
 class SegmentId(NamedTuple):
@@ -141,6 +147,14 @@ class WorkerGone:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectsGone:
+    """Report: objects are gone from the store. Calls that were to read them are reported as skipped after this. There
+    may be none that is still needed."""
+
+    objects: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerJoined:
     """Report: a worker that was asked for is there; it has the highest index in `Executor.cluster`."""
 
@@ -169,10 +183,15 @@ Report: TypeAlias = (
     | CallInterrupted
     | WorkerGone
     | WorkerRestarted
+    | ObjectsGone
     | WorkerJoined
     | JoinFailed
     | EmitsArrived
 )
+
+
+class ObjectGone(Exception):
+    """An object is gone from the store."""
 
 
 class Executor(ABC):
@@ -308,6 +327,19 @@ class Executor(ABC):
         infinity if that is not known. May take some milliseconds."""
         return {}
 
+    def set_fault_hook(self, worker: int, hook: FaultHook | None) -> None:
+        """Have a worker call a hook at its points, from now on; None for no more. Waits for it. A process that takes
+        the place of another has no hook.
+
+        Raises:
+            WorkerLost: the worker has died.
+        """
+        raise NotImplementedError
+
+    def fault_notes(self) -> FaultNotes:
+        """Return where hooks note what happens on workers."""
+        raise NotImplementedError
+
     @property
     def runs_here(self) -> bool:
         """Whether the current thread runs a call of this executor."""
@@ -356,6 +388,7 @@ class Executor(ABC):
         Raises:
             WaitTimeout: `timeout` seconds have passed.
             WorkerLost: the worker that was to make it died.
+            ObjectGone: it is gone from the store, which is reported.
             ExecutionError: there is no such object.
         """
 

@@ -43,6 +43,7 @@ from raygrad.scheduler.machine.commands import (
     StopSegments,
     Unpin,
     UseCopy,
+    VoidSegment,
     WithdrawSegments,
 )
 from raygrad.scheduler.machine.events import (
@@ -66,8 +67,9 @@ from raygrad.scheduler.machine.events import (
 )
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.machine.state import NEVER
+from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import TimedRecord
-from raygrad.scheduler.model.plan import InStore, OnWorker, Plan
+from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker, Plan
 from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.tracebacks import users_level
@@ -80,7 +82,9 @@ from .base import (
     EmitsArrived,
     Executor,
     JoinFailed,
+    ObjectGone,
     ObjectId,
+    ObjectsGone,
     Report,
     SegmentId,
     SegmentReturned,
@@ -96,13 +100,18 @@ from .base import (
 )
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, supplied_bytes, work_of
 from .deadlines import NO_LIMITS, DeadlineWatch, Expired, Limits, expired_call
+from .disagreement import Disagreement
 from .elastic_workers import ElasticWorkers, Scale
 from .lost_work import LostWork
 from .read_ahead import ReadAhead
-from .run_state import Listener, LostWorker, RunState
+from .run_state import Listener, Lost, LostWorker, RunState
+from .session_driver import SessionDriver
 
 RUNS_WEIGHED: Final = 256
 """The most runs of which it is looked up what is left to do, when another one is submitted."""
+
+LOST_SLICE: Final = 0.01
+"""Seconds in which the report of a lost object is waited for."""
 
 LOOK_SECONDS: Final = 0.5
 """Seconds between looks whether workers are needed, idle, or on machines that are about to go."""
@@ -117,7 +126,7 @@ WAIT_SLICE: Final = 0.25
 """Seconds between checks whether a wait is over: another thread may have ended it, or its deadline passed."""
 
 
-class Driver:
+class Driver(SessionDriver):
     """The loop between state machine, executor and listener; see the head of this file. `close` closes the executor."""
 
     def __init__(
@@ -352,15 +361,19 @@ class Driver:
             if run in self._runs:
                 self._runs[run].expected.add(value)
                 self._runs[run].read.add(value)
-        self.wait(here, deadline)
-        name, what = found[0]
-        if name is None:
-            return what
-        try:
-            values = self.executor.read(name, None if deadline is None else max(deadline - self._clock(), 0.0))
-        except KeyboardInterrupt:
-            self.cancel_all()
-            raise
+        while True:
+            self.wait(here, deadline)
+            name, what = found.pop()
+            if name is None:
+                return what
+            try:
+                values = self.executor.read(name, None if deadline is None else max(deadline - self._clock(), 0.0))
+                break
+            except ObjectGone:  # what was in it is made again
+                self.poll(LOST_SLICE)
+            except KeyboardInterrupt:
+                self.cancel_all()
+                raise
         return POISON if values is POISON else values[what]
 
     def peek(self, run: int, value: int) -> Any:
@@ -372,6 +385,7 @@ class Driver:
             if known is None or value not in known.places:
                 return None
             place = known.places[value]
+            known.read.add(value)
             if value in known.results or place.segment not in known.done:
                 return known.results.get(value)
             if isinstance(place, InStore):
@@ -606,6 +620,33 @@ class Driver:
             renew_after_fork(lock)
 
     @property
+    def cluster(self) -> Cluster:
+        return self.executor.cluster
+
+    @property
+    def planning_cluster(self) -> Cluster:
+        return self.planner.cluster
+
+    @property
+    def costs(self) -> Costs:
+        return self.planner.costs
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        return tuple(self.workers.present)
+
+    @property
+    def reports_unasked(self) -> bool:
+        return self.executor.reports_unasked
+
+    @property
+    def unusable(self) -> str:
+        return self.executor.unusable
+
+    def stored_bytes(self) -> int:
+        return self.executor.stored_bytes()
+
+    @property
     def saved_bytes(self) -> int:
         """Bytes of saved tensors and contexts in the object store now, by the records' account."""
         return self._machine.state.saved_bytes
@@ -642,6 +683,9 @@ class Driver:
                     self._dispatch(ValueCopied(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case CallInterrupted(run, segment):
                     self._dispatch(StopAnswered(at=self._clock(), run=run, segment=segment))
+                case ObjectsGone(objects):
+                    self._ready.difference_update(objects)
+                    self._dispatch(self._lost_work.objects_gone(objects, self._clock()))
                 case WorkerJoined(worker):
                     self._worker_index[self.executor.cluster.workers[worker].name] = worker
                     self.workers.joined(worker)
@@ -669,6 +713,12 @@ class Driver:
         self._running[worker] = self._running.get(worker, 1) - 1
         run = self._runs.get(record.run)
         opened: tuple[int, ...] = ()
+        if run is not None and record.fingerprints and not self._lost_work.agrees(run, record):
+            record = record._replace(status="failed", exports=(), results=(), sizes=(), emits=())
+        elif run is not None and record.status == "done" and self._lost_work.died:
+            run.disagreement = self._disagreement(run)
+            if run.disagreement is not None:  # computed from what counts no more
+                record = record._replace(status="skipped", exports=(), results=(), sizes=(), emits=())
         if run is not None:
             if record.status == "done":
                 run.done.add(record.segment)
@@ -762,6 +812,7 @@ class Driver:
                     known = self._runs.pop(run, None)
                     if known is not None:
                         self._forget_programs(known)
+                        self._lost_work.forgotten(known)
                 case RestartWorker(worker=worker):
                     if self.workers.was_ended(worker) or not self.executor.restart(worker):
                         answers.append(WorkerReplaced(at=self._clock(), worker=worker, ok=False))
@@ -772,6 +823,8 @@ class Driver:
                     answers += self.workers.kept(worker, reason)
                 case LoseValue(run=run, value=value, worker=worker):
                     self._runs[run].lost[value] = worker
+                case VoidSegment(run=run, segment=segment):
+                    self._lost_work.void(run, segment)
                 case FinishRun(run=run):
                     self._runs[run].finished = True
                     self._forget_programs(self._runs[run])
@@ -788,8 +841,10 @@ class Driver:
         run = self._runs.pop(why.run)
         self._forget_programs(run)
         reason = why.reason.value
-        lost: LostWorker | Expired | None = self._expired.pop(why.run, None)
-        if why.reason is FailReason.WORKER_LOST:
+        lost: Lost | None = self._expired.pop(why.run, None) or self._disagreement(run)
+        if lost is not None:
+            pass
+        elif why.reason is FailReason.WORKER_LOST:
             name = self.executor.cluster.workers[why.worker].name
             reason += f": {name} ({self._lost.get(why.worker, 'gone')})"
             segments = run.planned.plan.segments
@@ -797,8 +852,13 @@ class Driver:
             lost = LostWorker(name, sent, len(self.executor.cluster.workers) - len(self._lost), run.killer)
         elif why.reason is FailReason.DEPENDENCY:
             reason += f" on run {why.cause}"
-        record = run.failure if why.reason is FailReason.RAISED else None
+        record = run.failure if why.reason is FailReason.RAISED and lost is None else None
         self._reports.append(partial(self._listener.failed, why.run, record, reason, lost))
+
+    def _disagreement(self, run: RunState) -> Disagreement | None:
+        """Return what in a run, or in one that it reads from, was not the same when it ran again."""
+        sources = [self._runs.get(one[0]) for one in run.sources() if one is not None]
+        return next((one.disagreement for one in (run, *sources) if one is not None and one.disagreement), None)
 
     def _deliver(self) -> None:
         """Call the listener, in order; its handlers may re-enter."""
@@ -944,6 +1004,12 @@ class Driver:
         if value in run.results:
             return None, run.results[value]
         place = run.places[value]
+        if value in run.lost and (disagreement := self._disagreement(run)) is not None:
+            raise disagreement.error()
+        if value in run.lost:
+            worker = run.lost[value]
+            name_of_it, why = self.executor.cluster.workers[worker].name, self._lost.get(worker, "it was replaced")
+            raise WorkerLost(f"the value was on {name_of_it}, which is lost ({why})", name_of_it)
         if place.segment not in run.done:
             return None
         if isinstance(place, InStore):
@@ -951,10 +1017,6 @@ class Driver:
         name = value_object(number, value)
         if name in self._ready:
             return name, 0
-        if value in run.lost:
-            worker = run.lost[value]
-            name_of_it, why = self.executor.cluster.workers[worker].name, self._lost.get(worker, "it was replaced")
-            raise WorkerLost(f"the value was on {name_of_it}, which is lost ({why})", name_of_it)
         if value in run.unreadable:
             raise ExecutionError(f"value {value} of run {number} cannot be brought here: {run.unreadable[value]}")
         if value not in run.requested:

@@ -23,8 +23,10 @@ from raygrad.errors import ExecutionError, NotShippable, WaitTimeout
 from raygrad.proto.ir.program import Pinned, Program, Record
 
 from ..code.shipping import Shipment, opening_as_worker
-from ..code.warning_filters import filtered_by
+from ..code.warning_capture import ThreadWarningCollector
+from ..code.warning_filters import filtered_by, has_default_filters
 from ..process.blas_threads import limit_blas, limit_own_thread, release_blas
+from ..process.fault_points import FaultHook, FaultNotes, LocalNotes
 from ..process.host import WorkerHost
 from ..process.run_record import packed_since
 from ..values.device_staging import Left, noting
@@ -65,8 +67,8 @@ CLOSE_DEADLINE: Final = 5.0
 class _Worker:
     """A host, the work that waits for it, and the thread that it has for heavy segments."""
 
-    def __init__(self, name: str, lock: threading.Lock) -> None:
-        self.host = WorkerHost(name)
+    def __init__(self, name: str, lock: threading.Lock, *, serves_others: bool) -> None:
+        self.host = WorkerHost(name, ThreadWarningCollector() if serves_others else None)
         self.name = name
         self.queue = ReadyQueue()
         self.running = False
@@ -91,10 +93,12 @@ class InProcessExecutor(Executor):
         blas_threads: int = 1,
         worker_options: Mapping[str, Any] | None = None,
         user_threads: bool = True,
+        serves_others: bool = False,
     ) -> None:
         """`worker_options` say what each worker offers; by default that is what the machine has. Each worker serves all
         GPUs of this process; with `gpus` that many of them serve one each. With `user_threads`, heavy user code of
-        several workers runs on their threads, else all of it on those that wait.
+        several workers runs on their threads, else all of it on those that wait. With `serves_others`, the code is that
+        of programs in other processes: its warnings are captured, to be issued there.
 
         Raises:
             DeviceError: there are not so many GPUs here.
@@ -103,6 +107,7 @@ class InProcessExecutor(Executor):
         super().__init__(local_cluster(workers, gpus, worker_options))
         self._strict = strict
         self._filters = list(warnings.filters)
+        self._serves_others = serves_others
         self._blas_threads = blas_threads
         self._lock = threading.Lock()
         """Guards all fields below."""
@@ -110,7 +115,7 @@ class InProcessExecutor(Executor):
         """Notified when there is something for the threads that wait for results."""
         self._waiting = 0
         """The number of these threads."""
-        self._workers = [_Worker(spec.name, self._lock) for spec in self.cluster.workers]
+        self._workers = [_Worker(spec.name, self._lock, serves_others=serves_others) for spec in self.cluster.workers]
         self._emits = ChunkStore()
         for worker in self._workers:
             worker.host.send_emits = self._send_emits
@@ -242,6 +247,12 @@ class InProcessExecutor(Executor):
 
     def progress(self) -> list[WorkerProgress]:
         return [WorkerProgress(index, worker.host.progress()) for index, worker in enumerate(self._workers)]
+
+    def set_fault_hook(self, worker: int, hook: FaultHook | None) -> None:
+        self._workers[worker].host.faults = hook
+
+    def fault_notes(self) -> FaultNotes:
+        return LocalNotes()
 
     @property
     def runs_here(self) -> bool:
@@ -455,7 +466,7 @@ class InProcessExecutor(Executor):
     def _execute(self, worker: _Worker, work: Work, objects: list[Any]) -> tuple[Record, list[Any]]:
         """Run a call on a host; only here is user code run: under the filters of `warnings` with which the session
         began, unless it was recorded under others."""
-        if warnings.filters != self._filters:
+        if not self._serves_others and warnings.filters != self._filters and has_default_filters(work.program):
             with filtered_by(self._filters):
                 return self._executed(worker, work, objects)
         return self._executed(worker, work, objects)
@@ -464,12 +475,15 @@ class InProcessExecutor(Executor):
         host, call = worker.host, work.call
         if not self._strict:
             record, exports = host.run(call, objects)
-            return record, host.brought(exports)
+            brought = host.brought(exports)
+            host.stored()
+            return record, brought
         started = time.perf_counter()
         with opening_as_worker():
             record, exports = host.run(call, objects, time.perf_counter() - started)
             packing = time.perf_counter()
             packed_exports = [host.pack(values) for values in exports]
+            host.stored()
             frame = encode_record(packed_since(record, packing))
         return decode_record(frame), packed_exports
 

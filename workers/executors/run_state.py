@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from raygrad.errors import PlanError
+from raygrad.proto.ir.nodes import Node
 from raygrad.proto.ir.program import Record
 from raygrad.proto.ir.specs import can_leave
 from raygrad.scheduler.model.measured_costs import TimedRecord
-from raygrad.scheduler.model.plan import OnWorker, Plan, ValueLocation
+from raygrad.scheduler.model.plan import InStore, OnWorker, Plan, ValueLocation
 from raygrad.scheduler.model.progress import PlanRevision, RunProgress, RunRemains
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_rest
@@ -19,6 +20,7 @@ from raygrad.scheduler.planning.rest_planner import is_worth_replanning, plan_re
 from ..values.emit_chunks import HeldChunk
 from .calls import LocatedExternal, SuppliedExternal, key_of, residency_of
 from .deadlines import Expired
+from .disagreement import Disagreement, differ, merged
 
 MOST_DEATHS: Final = 3
 """Workers that may die while they run a node before that node is given up."""
@@ -34,6 +36,10 @@ class LostWorker(NamedTuple):
     """The number of workers that are alive."""
     killer: int = -1
     """The node with which so many workers died that it is not tried again, or -1."""
+
+
+Lost: TypeAlias = LostWorker | Expired | Disagreement
+"""Why a run has failed, if not because code raised."""
 
 
 class Listener(Protocol):
@@ -63,17 +69,18 @@ class Listener(Protocol):
     def still_running(self, run: int, segment: int) -> None:
         """A segment of a run that was cancelled runs on, and cannot be ended without this process."""
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None = None) -> None:
-        """A run failed. `record` says why if code raised, `lost` if a worker died or a deadline has passed; `reason`
-        begins with "raised", "worker lost", "dependency", "abandoned", "cancelled" or "timed out"."""
+    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
+        """A run failed. `record` says why if code raised, else `lost`, if something was lost, differs or took too long.
+        `reason` begins with "raised", "worker lost", "dependency", "abandoned", "cancelled" or "timed out"."""
 
 
 class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "began", "deaths", "detached", "done", "expected", "externals", "failure", "finished", "keys", "kills", "lost",
-        "paths", "pins", "places", "planned", "read", "remembered", "requested", "results", "sent", "unreadable",
+        "began", "compared", "consumed", "deaths", "detached", "disagreement", "done", "expected", "externals",
+        "failure", "fingerprints", "finished", "keys", "kills", "lost", "paths", "pins", "places", "planned", "read",
+        "remembered", "reopened", "requested", "results", "sent", "survived", "unreadable",
     )  # fmt: skip
 
     def __init__(
@@ -119,8 +126,19 @@ class RunState:
         """The machine says when it may be forgotten, since something of it may have to be made again."""
         self.detached: set[tuple[int, int]] = set()
         """(value, segment that pinned it) of each value that is not on its worker any more."""
+        self.reopened: OnWorker | None = None
+        """Where the open-ended node runs again, and makes what it had made, but for what has `survived`."""
+        self.survived: frozenset[int] = frozenset()
         self.kills: Counter[int] = Counter()
         """By node, the workers that died while they ran its segment."""
+        self.fingerprints: dict[int, tuple[int, ...]] = {}
+        """By node that runs user code, those of its outputs."""
+        self.compared: set[int] = set()
+        """Nodes that run again, and have to return what they did."""
+        self.consumed: set[int] = set()
+        """Kept values that were read by runs which are forgotten."""
+        self.disagreement: Disagreement | None = None
+        """Two attempts at a node that did not return the same."""
 
     def sources(self) -> tuple[tuple[int, int] | None, ...]:
         """Return, per external input, the (run, value) that it is; None for one that the client supplies."""
@@ -156,8 +174,10 @@ class RunState:
         }
         return new
 
-    def take_over(self, planned: Planned, remains: RunRemains) -> None:
-        """Go on with a plan in which what was lost is made again."""
+    def take_over(self, planned: Planned, remains: RunRemains, compared: Collection[int]) -> None:
+        """Go on with a plan in which what was lost is made again; nodes that are to be `compared` have to return what
+        they did."""
+        self.compared.update(compared)
         first = len(self.planned.plan.segments)
         self.planned = planned
         segments = planned.plan.segments
@@ -166,14 +186,44 @@ class RunState:
         for index in range(first, len(segments)):
             nodes = segments[index].nodes
             if planned.plan.open_ended and nodes and nodes[-1] == len(planned.plan.node_worker) - 1:
-                opened = self.places.keys() - planned.plan.kept.keys()  # what its open-ended node makes once more
-                self.places.update((value, OnWorker(segments[index].worker, index)) for value in opened)
+                self.reopened, self.survived = OnWorker(segments[index].worker, index), remains.alive
+                opened = self.places.keys() - planned.plan.kept.keys() - remains.alive
+                self.places.update(dict.fromkeys(opened, self.reopened))
         self.pins = {value: OnWorker(worker, segment) for value, (segment, worker) in remains.pins.items()}
         self.pins.update(
             (value, OnWorker(segments[index].worker, index))
             for index in range(first, len(segments))
             for value in segments[index].pins
         )
+
+    def enter_fingerprints(self, record: Record, name_of: Callable[[Node], str], lost: str) -> bool:
+        """Take in what nodes have returned, by their fingerprints; return whether those that have to agree with their
+        earlier attempts do. What these had made was lost with `lost`."""
+        before = self.fingerprints
+        for node, found in record.fingerprints:
+            if node in self.compared and differ(before.get(node), found):
+                function = name_of(self.planned.graph.nodes[node])
+                self.disagreement = Disagreement(record.run, node, function, lost)
+                return False
+            before[node] = merged(before, node, found) if node in self.compared else found
+        return True
+
+    def void(self, segment: int) -> None:
+        """Enter that what a segment has returned counts no more."""
+        for value, place in self.places.items():
+            if place.segment == segment:
+                self.results.pop(value, None)
+                self.requested.discard(value)
+                self.places[value] = OnWorker(-1, segment)
+                self.detached.add((value, segment))
+        for node in self.planned.plan.segments[segment].nodes:
+            self.fingerprints.pop(node, None)
+            self.compared.discard(node)
+
+    @property
+    def seen(self) -> set[int]:
+        """Kept values that the client has read, or that runs have which are forgotten."""
+        return self.read | self.consumed
 
     @property
     def killer(self) -> int:
@@ -211,6 +261,12 @@ class RunState:
         self.detached.add((value, place.segment))
         self._detach()
 
+    def lose_export(self, segment: int, export: int) -> None:
+        """Enter that an object is gone: what was in it has to be made again."""
+        for value, place in self.places.items():
+            if isinstance(place, InStore) and (place.segment, place.export) == (segment, export):
+                self.places[value] = OnWorker(-1, segment)
+
     def _pinned_by(self, value: int) -> OnWorker:
         segments, last = self.planned.plan.segments, len(self.planned.plan.node_worker) - 1
         pinning = [index for index, segment in enumerate(segments) if value in segment.pins]
@@ -247,7 +303,9 @@ class RunState:
 
     def located(self, external: LocatedExternal) -> LocatedExternal:
         """Return an external input that is a kept value of this run with its place now."""
-        place = self.places.get(external.value) or self.planned.plan.kept.get(external.value, external.place)
+        place = self.places.get(external.value) or self.planned.plan.kept.get(external.value)
+        if place is None:  # of the open-ended node, and dropped by the client
+            place = external.place if external.value in self.survived else self.reopened or external.place
         place = self._now(external.value, place)
         if isinstance(place, OnWorker):
             return external._replace(place=place, worker=place.worker)

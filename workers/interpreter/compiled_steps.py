@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias, overload
 
-from raygrad.proto.ir.program import Program
+from raygrad.proto.ir.program import Program, Step
 
+from ..values.fingerprints import with_fingerprints
 from ..values.slots import Execute
 from .compiler import compile_step, compile_steps
 from .functions import Host
@@ -22,29 +23,36 @@ CompiledStep: TypeAlias = tuple[Execute, tuple[int, ...]]
 """What runs a step, and the slots that it frees."""
 
 
-def compiled_steps(program: Program, host: Host) -> Sequence[CompiledStep]:
-    """Return the steps of a program, ready to run in order."""
+def compiled_steps(program: Program, host: Host, *, fingerprints: bool = False) -> Sequence[CompiledStep]:
+    """Return the steps of a program, ready to run in order; with `fingerprints`, the host's report gets those of what
+    user code returns."""
     if len(program.steps) > KEPT_COMPILED:
-        return _StepsOnDemand(program, host)
-    return list(zip(compile_steps(program, host), [step.frees for step in program.steps], strict=True))
+        return _StepsOnDemand(program, host, fingerprints)
+    steps = compile_steps(program, host)
+    if fingerprints:
+        steps = [
+            with_fingerprints(one, step, program, lambda: host.report.fingerprints)
+            for one, step in zip(steps, program.steps, strict=True)
+        ]
+    return list(zip(steps, [step.frees for step in program.steps], strict=True))
 
 
 class _StepsOnDemand(Sequence[CompiledStep]):
     """The steps of a large program, each compiled just before it runs and released right after."""
 
-    __slots__ = ("_host", "_program")
+    __slots__ = ("_fingerprints", "_host", "_program")
 
-    def __init__(self, program: Program, host: Host) -> None:
+    def __init__(self, program: Program, host: Host, fingerprints: bool) -> None:
         self._program = program
         self._host = host
+        self._fingerprints = fingerprints
 
     def __len__(self) -> int:
         return len(self._program.steps)
 
     def __iter__(self) -> Iterator[CompiledStep]:
-        program, host = self._program, self._host
-        for step in program.steps:
-            yield compile_step(step, program, host), step.frees
+        for step in self._program.steps:
+            yield self._compiled(step)
 
     @overload
     def __getitem__(self, index: int) -> CompiledStep: ...
@@ -53,5 +61,11 @@ class _StepsOnDemand(Sequence[CompiledStep]):
     def __getitem__(self, index: int | slice) -> CompiledStep | tuple[CompiledStep, ...]:
         if isinstance(index, slice):
             return tuple([self[one] for one in range(*index.indices(len(self)))])
-        step = self._program.steps[index]
-        return compile_step(step, self._program, self._host), step.frees
+        return self._compiled(self._program.steps[index])
+
+    def _compiled(self, step: Step) -> CompiledStep:
+        program, host = self._program, self._host
+        execute = compile_step(step, program, host)
+        if self._fingerprints:
+            execute = with_fingerprints(execute, step, program, lambda: host.report.fingerprints)
+        return execute, step.frees

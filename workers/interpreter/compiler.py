@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +20,7 @@ from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
 from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
-from raygrad.autograd.dispatch.settings import restored_settings, with_default_settings
+from raygrad.autograd.dispatch.settings import restored_settings
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import OpContext, vjp_arrays
@@ -52,8 +51,10 @@ from raygrad.proto.ir.program import Program, Step
 from raygrad.tracebacks import attribute_of
 
 from ..code.unpickling import load
+from ..values.fingerprints import digest
 from ..values.slots import Execute, Slots
 from .arguments import given
+from .default_settings import with_default_settings
 from .derivatives import compile_function_vjp
 from .device_retry import retried_on_full_device
 from .device_steps import compile_general_op, compile_general_vjp, compile_move, device_of_node
@@ -229,7 +230,7 @@ def _no_nan(node: CheckNotNan, _host: Host, inputs: list[Any]) -> Any:
 
 def _agree(node: CheckDigest, _host: Host, inputs: list[Any]) -> Any:
     context, before, *made = inputs
-    if fingerprint(made) != before:
+    if digest(made) != before:
         name = node.function
         raise ImpureFunctionError(
             f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
@@ -239,18 +240,6 @@ def _agree(node: CheckDigest, _host: Host, inputs: list[Any]) -> Any:
             name,
         )
     return context
-
-
-def fingerprint(arrays: Sequence[np.ndarray[Any, Any] | None]) -> bytes:
-    """Return 64 bits that stand for the bits, shapes and dtypes of arrays."""
-    digest = blake2b(digest_size=8)
-    for array in arrays:
-        if array is None:
-            digest.update(b"-")
-            continue
-        digest.update(repr((array.dtype.str, array.shape)).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.digest()
 
 
 def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Execute:
@@ -342,7 +331,7 @@ _COMPILE: Final[dict[type, Callable[[Any, Step, Program, Host], Execute]]] = {
     CheckDefined: _by_value(_defined),
     CheckNotNan: _by_value(_no_nan),
     ControlDependency: _by_value(lambda node, host, inputs: inputs[0]),
-    Digest: _by_value(lambda node, host, inputs: fingerprint(inputs)),
+    Digest: _by_value(lambda node, host, inputs: digest(inputs)),
     CheckDigest: _by_value(_agree),
     Emit: _compile_emit,
     Spill: _compile_spill,

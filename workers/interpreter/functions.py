@@ -65,6 +65,7 @@ from ..values.slots import Execute, Slots
 from .arguments import compile_arguments, compile_originals
 from .interruption import InterruptGate
 from .leaf_gradients import BorrowedLeaves
+from .shared_outputs import warn_of_shared_outputs
 from .user_emits import emitting_to
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
@@ -189,6 +190,8 @@ class _Forward:
         as_agreed = False
         if self._shows:
             self._tell(slots, context, args, raw, outputs)
+            origins = [_origin(context, one, args) if isinstance(one, Tensor) else () for one in outputs]
+            warn_of_shared_outputs(cls.__name__, outputs, origins, (*args, *named.values()), read)
         else:
             facts = plain_facts(context, args, raw, outputs)
             as_agreed = facts is not None and facts == self._agreed

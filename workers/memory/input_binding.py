@@ -57,7 +57,8 @@ class InputBinding:
         return [value for value in self._call.externals if not isinstance(value, Item | Pinned)]
 
     def bind_named(self) -> bool:
-        """Fill slots from named values; return False if some input of the call is poison."""
+        """Fill slots from named values; return False, with nothing released, if some input of the call is poison: what
+        was lost may be made again, and the call come again."""
         slots, names, named = self._slots, self.names, self._named
         if self._objects and any(values is POISON for values in self._objects):
             return False
@@ -65,13 +66,20 @@ class InputBinding:
             if isinstance(source, Pinned):
                 slots[slot] = named[source]
                 names[slot] = source
+        lasts: list[tuple[int, int]] = []
         for value, slot, last in self._program.unpins:
             key = names[slot] = (self._call.run, value)
-            slots[slot] = named.take(key) if last else named[key]
+            slots[slot] = named[key]
+            if last:
+                lasts.append(key)
         if not names:
             return True
         self.absent.update([slot for slot in names if isinstance(slots[slot], Placeholder)])
-        return all([slots[slot] is not POISON for slot in names])
+        for slot in names:
+            if slots[slot] is POISON:
+                return False
+        named.release(lasts)
+        return True
 
     def bind_supplied(self) -> bool:
         """Fill the slots of a program that reads nothing but arrays that its call carries, as a step that starts from

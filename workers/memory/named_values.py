@@ -26,11 +26,6 @@ class NamedValues(dict[Name, Any]):
         self._lock = threading.RLock()
         """Taken again by a thread that holds it when garbage is collected which holds names."""
 
-    def take(self, name: Name) -> Any:
-        """Release a name, and return what it held."""
-        with self._lock:
-            return self.pop(name)
-
     def release(self, names: Iterable[Name]) -> None:
         """Release names, those that hold something."""
         with self._lock:

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from raygrad.autograd.core.modes import Modes, state
 from raygrad.autograd.core.random_streams import ALL_ALIKE
-from raygrad.autograd.dispatch.settings import WorkerSettings
 from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
@@ -27,12 +26,14 @@ from ..code.unpickling import opens_as_worker
 from ..code.warning_capture import WarningCollector
 from ..code.warning_filters import filtered_by, numbered_filters, unpack_filters
 from ..interpreter.compiled_steps import CompiledStep, compiled_steps
+from ..interpreter.default_settings import WorkerSettings
 from ..interpreter.interruption import InterruptGate
 from ..interpreter.user_emits import emitting_to
 from ..memory.rematerialize import rerunnable_contexts
 from ..memory.store import ValueStore
 from ..values.packed_values import POISON, Poison, pack_all
 from .call_emits import CallEmits, Send
+from .fault_points import FaultHook, watched_steps
 from .garbage_collection import CollectorSchedule, fewer_collections
 from .gil_wait import SUSPECT_SECONDS, GilWaitClock
 from .run_record import (
@@ -81,8 +82,10 @@ class _Compiled(NamedTuple):
 class WorkerHost:
     """A worker as its process sees it."""
 
-    def __init__(self, name: str, warnings: WarningCollector | None = None) -> None:
+    def __init__(self, name: str, warnings: WarningCollector | None = None, *, may_be_lost: bool = False) -> None:
+        """What a worker has done that `may_be_lost` may be done again by another one: its records tell fingerprints."""
         self.name = name
+        self._may_be_lost = may_be_lost
         self.report = RecordBuilder()
         self._warnings = warnings
         """Where the process is the worker's own: what user code warns of goes to the client."""
@@ -101,6 +104,8 @@ class WorkerHost:
         """Returns the last fields of `CallProgress` of the call that runs."""
         self.send_emits: Send | None = None
         """Sends chunks of emits ahead of the record of a call that goes on."""
+        self.faults: FaultHook | None = None
+        """Called at the points of `fault_points`."""
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
 
@@ -204,6 +209,11 @@ class WorkerHost:
         """See `pack_all`."""
         return pack_all(values, self.values.restore, asked)
 
+    def stored(self) -> None:
+        """Enter that the objects of a call are made, and that its reply has not left."""
+        if self.faults is not None:
+            self.faults.reached("stored")
+
     # ---- running --------------------------------------------------------------------------------------------------
 
     def run(self, call: Call, objects: Sequence[Any], unpacking: float = 0.0) -> tuple[Record, list[Any]]:
@@ -240,6 +250,9 @@ class WorkerHost:
         try:
             if call.run in self._stopped:
                 return self._ended(call, program, report, started, "skipped", None)
+            faults = self.faults
+            if faults is not None:
+                faults.reached("call")
             complete = store.bind_inputs(call)
             begun = time.perf_counter()
             report.inputs = begun - started + unpacking
@@ -257,7 +270,7 @@ class WorkerHost:
                 self._collector = collector
                 waits, idled = GilWaitClock(), 0.0
                 since = clock()
-                for position, (execute, frees) in enumerate(steps):
+                for position, (execute, frees) in enumerate(steps if faults is None else watched_steps(steps, faults)):
                     if limiter is not None:
                         limiter.before_step(position)
                     if absent:
@@ -312,7 +325,7 @@ class WorkerHost:
                 raise ExecutionError(f"the program {key.hex()} was not loaded on worker {self.name}")
             if len(self._programs) >= PROGRAM_CACHE:
                 del self._programs[next(iter(self._programs))]
-            steps = compiled_steps(program, self)
+            steps = compiled_steps(program, self, fingerprints=self._may_be_lost)
             found = self._programs[key] = _Compiled(
                 program, steps, tuple([index for index, _ in program.user_code]), rerunnable_contexts(program)
             )

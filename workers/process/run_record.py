@@ -47,6 +47,7 @@ class RecordBuilder:
         self.waited = 0.0
         self.peaks: tuple[tuple[str, int], ...] = ()
         self.nodes: list[tuple[int, float, float]] = []
+        self.fingerprints: list[tuple[int, tuple[int, ...]]] = []
 
 
 class RecordedValues(NamedTuple):
@@ -88,6 +89,7 @@ def record_of(
         warned,
         Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
         report.peaks,
+        tuple(report.fingerprints) if status == "done" else (),
     )
 
 

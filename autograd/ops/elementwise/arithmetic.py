@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 from ...dispatch.direct_functions import binary_function
 from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import conj, define, infer_elementwise, log_of_sum, quiet
-from ...registry.dtype_constraints import floats_alone, no_bools, no_complex, real_floats, real_numbers
+from ...registry.dtype_constraints import floats_alone, no_bools, no_complex, real_floats, real_numbers, takes
 from ..layout.axis_order import zeros_apart
 from .division import div
 from .unary import exp, log
@@ -353,6 +353,7 @@ hypot = binary_function(
 # ---- compositions ----------------------------------------------------------------------------------------------------
 
 
+@takes(floats_alone, 2)
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """Return `input + weight * (end - input)`."""
     if hasattr(end, "dtype") and end.dtype != input.dtype:

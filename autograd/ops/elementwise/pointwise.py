@@ -41,6 +41,7 @@ def positive(input: Any) -> Any:
     return input
 
 
+@takes(real_floats, 2)
 def polar(abs: Any, angle: Any) -> Any:
     """Return complex numbers of given sizes and angles."""
     return complex(abs * cos(angle), abs * sin(angle))

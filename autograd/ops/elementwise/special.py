@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 from ...dispatch.direct_functions import unary_function
 from ...dispatch.dispatch import call
 from ...registry.define_op import by_element, define, infer_same, quiet, xp
-from ...registry.dtype_constraints import no_complex, takes
+from ...registry.dtype_constraints import no_complex, real_numbers, takes
 
 PUBLIC = "digamma lgamma mvlgamma polygamma".split()
 
@@ -120,7 +120,7 @@ def polygamma(n: int, input: Any) -> Any:
     return call(_POLYGAMMA, (input,), (int(n),))
 
 
-@takes(no_complex)
+@takes(real_numbers)
 def mvlgamma(input: Any, p: int) -> Any:
     """Return the logarithm of the multivariate gamma function of dimension `p`."""
     out = p * (p - 1) / 4 * math.log(math.pi) + lgamma(input)

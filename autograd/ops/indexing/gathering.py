@@ -5,12 +5,14 @@ Indexing by brackets is in `indexing`, selection by masks and `scatter_reduce` i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.dispatch import call
 from ...registry.define_op import Op, Shape, axis_of, broadcast_shape, define, infer_shaped, space_of
+from ..elementwise.where import where
 from ..layout.shape import expand, reshape
 from .indexing import INDEX, INDEX_PUT, zeros_around
 
@@ -23,6 +25,9 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return the slices of `input` along `dim` that `index`, a vector, names."""
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
+    if not input.ndim:
+        axis_of(dim, 0)
+        return reshape(index_select(reshape(input, (1,)), 0, index), ())
     axis = axis_of(dim, input.ndim)
     return call(INDEX, (input, reshape(index, (1, -1))), ((axis,),))
 
@@ -30,8 +35,42 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return `input` with the slices of `source` times `alpha` added where `index` names."""
     axis = axis_of(dim, input.ndim)
+    check_slices("index_add", input.shape, axis, index, source.shape)
+    if not input.ndim:
+        return reshape(index_add(reshape(input, (1,)), 0, index, reshape(source, (-1,)), alpha=alpha), ())
     value = source if type(alpha) is int and alpha == 1 else source * alpha
     return call(INDEX_PUT, (input, value, reshape(index, (1, -1))), ((axis,), True))
+
+
+def check_slices(name: str, shape: Shape, axis: int, index: Any, source: Shape) -> None:
+    """Raise unless `index` is a vector that names a slice along `axis` for each slice of the source.
+
+    Raises:
+        IndexError: it is no vector, or the source has other extents or another number of slices.
+    """
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    if len(shape) <= 1 and len(source) <= 1:
+        if math.prod(source) != math.prod(index.shape):
+            raise IndexError(
+                f"{name}(): Number of indices ({math.prod(index.shape)}) should be equal to number of elements of "
+                f"source ({math.prod(source)})"
+            )
+    elif len(source) != len(shape):
+        raise ShapeError(
+            f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+            f"self.shape = {list(shape)} source.shape = {list(source)}"
+        )
+    elif (*source[:axis], *source[axis + 1 :]) != (*shape[:axis], *shape[axis + 1 :]):
+        raise IndexError(
+            f"{name}(): Source/destination tensor must have same slice shapes. Destination slice shape: {list(shape)} "
+            f"at dimension {axis} and source slice shape: {list(source)} at dimension {axis}."
+        )
+    elif source[axis] != math.prod(index.shape):
+        raise IndexError(
+            f"{name}(): Number of indices ({math.prod(index.shape)}) should be equal to source.size(dim) "
+            f"({source[axis]}), for dim: {axis}"
+        )
 
 
 def grid_of(index: Any, axis: int) -> tuple[Any, ...]:
@@ -103,6 +142,10 @@ _GATHER_GRAD = define(
 def gather(input: Any, dim: int, index: Any) -> Any:
     """Return `input[i][index[i][j][k]][k]` (for `dim` 1 of three), in the shape of `index`."""
     axis = axis_of(dim, input.ndim)
+    if input.ndim != index.ndim and input.ndim + index.ndim == 1:  # a number counts as a vector of one
+        return reshape(gather(reshape(input, (-1,)), 0, reshape(index, (-1,))), index.shape)
+    if 0 in index.shape and index.ndim < input.ndim:  # nothing is gathered, in whatever shape
+        return expand(reshape(input, (-1,))[:0].sum(), index.shape) if input.size else reshape(input, index.shape)
     check_grid("gather", index.shape, input.shape, axis)
     return call(_GATHER, (input, index), (axis,))
 
@@ -113,7 +156,10 @@ def scatter_zeros(source: Any, dim: int, index: Any, shape: Shape) -> Any:
 
 
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
-    """Return the elements of `input` at `indices` along `dim`, the two broadcast to each other."""
+    """Return the elements of `input` at `indices` along `dim`, the two broadcast to each other; indices below zero
+    count from the end."""
+    extent = math.prod(input.shape) if dim is None else input.shape[dim] if input.ndim else 1
+    indices = where(indices < 0, indices + extent, indices)
     if dim is None:
         return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
     axis = axis_of(dim, input.ndim)

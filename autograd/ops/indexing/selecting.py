@@ -15,16 +15,17 @@ from raygrad.errors import AutogradError, MissingKernel
 
 from ...dispatch.dispatch import call
 from ...registry.define_op import axis_of, broadcast_shape, conj, define, like_operand, quiet, real_of, space_of
-from ...registry.dtype_constraints import no_complex
+from ...registry.dtype_constraints import no_bools, no_complex
 from ...tensor.tensor import Tensor
 from ..elementwise.arithmetic import clamp_min
 from ..elementwise.complex_numbers import real
+from ..elementwise.division import div
 from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.diagonals import put_diagonal
 from ..layout.shape import expand, reshape
 from ..reduction.reduce import cumsum
-from .gathering import check_grid, checked_gathered, gather, grid_of, scatter, scatter_add, take_along_dim
+from .gathering import check_grid, check_slices, checked_gathered, gather, grid_of, scatter, scatter_add, take_along_dim
 from .indexing import INDEX_PUT, put_region, rows_of, take_apart
 
 PUBLIC = """
@@ -55,6 +56,9 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Return `input` with the slices of `source` along `dim` put where `index`, a vector, names."""
     axis = axis_of(dim, input.ndim)
+    check_slices("index_copy", input.shape, axis, index, source.shape)
+    if not input.ndim:
+        return reshape(index_copy(reshape(input, (1,)), 0, index, reshape(source, (-1,))), ())
     return call(INDEX_PUT, (input, source, reshape(index, (1, -1))), ((axis,), False))
 
 
@@ -64,7 +68,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         raise AutogradError(
             f"index_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
+    if index.ndim > 1:
+        raise IndexError("index_fill_(): Index is supposed to be a vector")
     axis = axis_of(dim, input.ndim)
+    if not input.ndim:
+        return reshape(index_fill(reshape(input, (1,)), 0, index, value), ())
     return call(INDEX_PUT, (input, value, reshape(index, (1, -1))), ((axis,), False))
 
 
@@ -170,6 +178,15 @@ _SCATTER_REDUCE = define(
 _NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -np.inf, "amin": np.inf}
 
 
+def _neutral_of(kind: str, dtype: Any) -> Any:
+    """Return the number that a reduction leaves out of account, as its dtype has it."""
+    if dtype.kind == "b":
+        return {"amax": False, "amin": True}.get(kind, bool(_NEUTRAL[kind]))
+    if dtype.kind in "iu" and kind in ("amax", "amin"):
+        return np.iinfo(dtype).min if kind == "amax" else np.iinfo(dtype).max
+    return _NEUTRAL[kind]
+
+
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return `input` with the elements of `src` reduced into the places that `gather` would read.
 
@@ -185,16 +202,22 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     axis = axis_of(dim, input.ndim)
     check_grid("scatter_reduce", index.shape, input.shape, axis)
     source = src if tuple(src.shape) == tuple(index.shape) else src[tuple([slice(0, n) for n in index.shape])]
-    base = input if include_self else scatter(input, axis, index, _NEUTRAL[reduce])
+    base = input if include_self else scatter(input, axis, index, _neutral_of(reduce, input.dtype))
     if reduce in ("amax", "amin"):
         no_complex(f"scatter_reduce of {reduce}", (input,), input.dtype)
+    if reduce == "mean":
+        no_bools("scatter_reduce of mean", (input,), input.dtype)
     if reduce in _INTO:
         return call(_SCATTER_REDUCE, (base, index, source), (axis, reduce))
     total = scatter_add(base, axis, index, source)
     if reduce == "sum":
         return total
-    one = like_operand(space_of(index).ones(index.shape, real_of(input.dtype)), index)
+    one = like_operand(
+        space_of(index).ones(index.shape, input.dtype if input.dtype.kind in "iu" else real_of(input.dtype)), index
+    )
     own = real(zeros_as(input)) + 1
     own = own if include_self else scatter(own, axis, index, 0)
     count = clamp_min(scatter_add(own, axis, index, one), 1)
+    if input.dtype.kind in "iu":
+        return div(total, count, rounding_mode="floor")
     return total / (count.detach() if isinstance(count, Tensor) else count)

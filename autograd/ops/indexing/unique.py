@@ -5,6 +5,7 @@ Composed of other ops. Their number depends on values, so a session waits for it
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from raygrad.errors import AutogradError
 from ...dispatch.creation import zeros
 from ...dispatch.dispatch import call
 from ...registry.define_op import axis_of, define, xp
-from ...registry.dtype_constraints import no_bools, no_complex, takes
+from ...registry.dtype_constraints import no_bools, no_complex, real_numbers, takes
 from ..elementwise.where import nonzero
 from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.joining import cat
@@ -39,8 +40,8 @@ _ROW_ORDER = define(
 def _differs_from_previous(rows: Any) -> Any:
     """Return where a row differs from the one before it; True for the first."""
     differ = rows[1:] != rows[:-1]
-    differ = _any(reshape(differ, (differ.shape[0], -1)), 1) if differ.ndim > 1 else differ
-    first = zeros_as(to_dtype(reshape(rows, (rows.shape[0], -1))[:1, 0], np.int64)) == 0
+    differ = _any(reshape(differ, (differ.shape[0], math.prod(differ.shape[1:]))), 1) if differ.ndim > 1 else differ
+    first = zeros_as(to_dtype(reshape(rows, (rows.shape[0], math.prod(rows.shape[1:])))[:1, 0], np.int64)) == 0
     return cat((first, differ))
 
 
@@ -89,7 +90,7 @@ def unique(
         )
     axis = axis_of(dim, input.ndim)
     rows = movedim(given, axis, 0) if input.ndim else reshape(given, (1,))
-    order = call(_ROW_ORDER, (reshape(rows, (rows.shape[0], -1)),))
+    order = call(_ROW_ORDER, (reshape(rows, (rows.shape[0], math.prod(rows.shape[1:]))),))
     values, inverse, counts = _counted(index_select(rows, 0, order), order, (rows.shape[0],))
     return _requested_results(
         (movedim(values, 0, axis) if input.ndim else values, inverse, counts), return_inverse, return_counts
@@ -110,6 +111,7 @@ def unique_consecutive(
     return _requested_results((movedim(values, 0, axis), inverse, counts), return_inverse, return_counts)
 
 
+@takes(real_numbers, 2)
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Return where an element is among `test_elements`; one of the two may be a number.
 

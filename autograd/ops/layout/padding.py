@@ -55,8 +55,9 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
             places = xp.where(places >= extent, 2 * (extent - 1) - places, places)
         elif mode == "replicate":
             places = np.clip(places, 0, extent - 1)
-        else:
-            places = places % extent
+        else:  # what is taken away is gone before the rest goes round
+            inner = space_of(input).arange(max(-low, 0), extent - max(-high, 0))
+            places = inner[space_of(input).arange(-max(low, 0), len(inner) + max(high, 0)) % len(inner)]
         input = index_select(input, axis, like_operand(places, input))
     return input
 

@@ -18,10 +18,12 @@ from ...core import dtypes
 from ...devices.serving import factory_device, make
 from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import axis_of, conj, like_operand, sizes_of, space_of
+from ...registry.dtype_constraints import integers_alone, no_bools, takes
 from ...registry.vjp_rules import sum_to
 from ...tensor.tensor import Tensor
 from ..indexing.gathering import index_select
 from ..indexing.indexing import zeros_around
+from .axis_order import to_dtype
 from .diagonals import diag, on_diagonal
 from .joining import cat, hstack, narrow, split, split_by_sizes, stack, vstack
 from .shape import expand, flip, reshape, transpose, unsqueeze
@@ -242,6 +244,21 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return stack(powers if increasing else powers[::-1], -1)
 
 
+@takes(no_bools)
+def vander_of_last(x: Any, *, N: int | None = None) -> Any:
+    """Return the powers of the elements along the last dimension, from the lowest up: `linalg.vander`.
+
+    Raises:
+        RuntimeError: `x` has no dimension, or `N` is not above one.
+    """
+    if not x.ndim:
+        raise AutogradError("linalg.vander: expected a tensor of at least one dimension")
+    count = x.shape[-1] if N is None else N
+    if N is not None and N <= 1:
+        raise AutogradError(f"linalg.vander: N must be greater than 1, got {N}")
+    return stack([x**n for n in range(count)], -1)
+
+
 # ---- diagonals -------------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +281,8 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 
 
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Any:
+    if dtype is not None:
+        integers_alone(name, (), dtypes.as_dtype(dtype))
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     place = factory_device(device)
     return Tensor.made(make(place, lambda xp: xp.stack(getattr(xp, name)(row, offset, col)).astype(wanted)))
@@ -285,7 +304,8 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     Raises:
         RuntimeError: it does not.
     """
-    return sum_to(input, sizes_of(size))
+    summed = sum_to(input, sizes_of(size))
+    return to_dtype(summed, np.dtype(np.int64)) if input.dtype.kind == "b" else summed
 
 
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:

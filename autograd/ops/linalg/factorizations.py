@@ -23,7 +23,7 @@ from ..layout.axis_order import to_dtype
 from ..layout.diagonals import diagonal, tril
 from ..layout.joining import cat
 from ..layout.rearranging import diag_embed
-from ..layout.shape import unsqueeze
+from ..layout.shape import reshape, unsqueeze
 from .matmul import conjugate_transpose, matmul
 from .triangular import solve_triangular
 
@@ -161,25 +161,42 @@ _QR = define(
 )
 
 
+def _complete_backward(ctx: Any, grads: Any) -> Any:
+    raise AutogradError(
+        "The QR decomposition is not differentiable when mode='complete' and nrows > ncols: use mode='reduced'"
+    )
+
+
+_COMPLETE_QR = define(
+    "qr_complete",
+    ("a",),
+    lambda a: tuple([contiguous(factor) for factor in _linalg.qr(as_dense(a), "complete")]),
+    lambda params, a: [((*a.shape[:-1], a.shape[-2]), a.dtype), (a.shape, a.dtype)],
+    _complete_backward,
+    saves="none",
+    outputs=2,
+)
+
+
 @takes_matrices
 def qr(A: Any, mode: str = "reduced") -> Any:
     """Return the orthogonal factor Q and the upper triangular factor R of matrices `A = Q @ R`.
 
     Args:
-        mode: "reduced", or "r" for R alone (without derivative), or "complete" for square matrices.
+        mode: "reduced", "complete" for a square Q, or "r" for R alone (both without derivative, "complete" only where
+            there are more rows than columns).
 
     Raises:
-        ValueError: another mode, or "complete" for matrices with more rows than columns.
+        ValueError: another mode.
     """
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced', 'complete', or 'r'")
     rows, columns = A.shape[-2:]
-    if mode not in ("reduced", "r", "complete") or (mode == "complete" and rows > columns):
-        raise ValueError(
-            f"linalg.qr: mode '{mode}' is not supported for matrices of {rows} rows and {columns} columns; use "
-            "'reduced', or 'r' for R alone"
-        )
     if mode == "r":
         q, r = call(_QR, (A.detach() if hasattr(A, "detach") else A,))
-        return QR(q[..., :0, :0], r)
+        return QR(reshape(q[..., :0], (0,)), r)
+    if mode == "complete" and rows > columns:
+        return QR(*call(_COMPLETE_QR, (A,)))
     if rows >= columns:
         return QR(*call(_QR, (A,)))
     q, left = call(_QR, (A[..., :rows],))
@@ -268,18 +285,19 @@ class SVD(NamedTuple):
     Vh: Any
 
 
-def _svd(a: Any) -> Any:
-    u, s, vh = _linalg.svd(as_dense(a), False)
+def _svd(a: Any, full: bool = False) -> Any:
+    u, s, vh = _linalg.svd(as_dense(a), full)
     return contiguous(u), s, contiguous(vh)
 
 
 def _svd_infer(params: tuple[Any, ...], a: Any) -> Any:
     *batch, rows, columns = a.shape
     least = min(rows, columns)
+    left, right = (rows, columns) if params[0] else (least, least)
     return [
-        ((*batch, rows, least), a.dtype),
+        ((*batch, rows, left), a.dtype),
         ((*batch, least), real_of(a.dtype)),
-        ((*batch, least, columns), a.dtype),
+        ((*batch, right, columns), a.dtype),
     ]
 
 
@@ -289,9 +307,14 @@ def _skew(a: Any) -> Any:
 
 def _svd_backward(ctx: Any, grads: Any) -> Any:
     """The sum of three parts: of the singular values, of rotations of U and V within their spaces, and of changes of
-    these spaces."""
+    these spaces. Of full matrices the columns beyond the singular values are arbitrary, and their gradients dropped."""
     u, s, vh = ctx.saved_tensors
     to_u, to_s, to_vh = grads
+    if ctx.params[0]:
+        least = s.shape[-1]
+        u, vh = u[..., :least], vh[..., :least, :]
+        to_u = None if to_u is None else to_u[..., :least]
+        to_vh = None if to_vh is None else to_vh[..., :least, :]
     v = conjugate_transpose(vh)
     inside = None if to_s is None else diag_embed(_with_dtype(to_s, u))
     columns = unsqueeze(s, -2)
@@ -335,18 +358,18 @@ _SVD = define(
 
 
 @takes_matrices
-def svd(A: Any, full_matrices: bool = False) -> Any:
+def svd(A: Any, full_matrices: bool = True) -> Any:
     """Return U, the singular values, descending, and the adjoint of V, of matrices `A = U @ diag(S) @ Vh`.
 
+    Args:
+        full_matrices: U and Vh are square; else they have as many columns, and rows, as there are singular values.
+
     Raises:
-        ValueError: `full_matrices`, which have no derivative, for matrices that are not square.
         LinAlgError: the algorithm did not converge.
     """
-    if full_matrices and A.shape[-1] != A.shape[-2]:
-        raise ValueError("linalg.svd: full_matrices=True is not supported for matrices that are not square")
-    return SVD(*call(_SVD, (A,)))
+    return SVD(*call(_SVD, (A,), (bool(full_matrices) and A.shape[-1] != A.shape[-2],)))
 
 
 def svdvals(A: Any) -> Any:
     """Return the singular values of matrices, descending."""
-    return svd(A).S
+    return svd(A, False).S

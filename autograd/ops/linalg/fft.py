@@ -26,7 +26,8 @@ from ..layout.joining import narrow
 from ..layout.shape import roll
 
 PUBLIC = """
-    fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftfreq rfftn
+    fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn
+    rfft rfft2 rfftfreq rfftn
 """.split()
 
 _NORMS = ("backward", "ortho", "forward")
@@ -255,6 +256,26 @@ def rfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, 
 def irfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """Return `irfftn` along two dimensions."""
     return irfftn(input, s, dim, norm)
+
+
+def hfftn(input: Any, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Any:
+    """Return the real transform of a signal that is symmetric in the last dimension, of which `input` is half."""
+    return irfftn(conj(_complex(input)), s, dim, _OTHER[_norm(norm)])
+
+
+def ihfftn(input: Any, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Any:
+    """Return the inverse of `hfftn`."""
+    return conj(rfftn(_real("ihfftn", input), s, dim, _OTHER[_norm(norm)]))
+
+
+def hfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """Return `hfftn` along two dimensions."""
+    return hfftn(input, s, dim, norm)
+
+
+def ihfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """Return `ihfftn` along two dimensions."""
+    return ihfftn(_real("ihfft2", input), s, dim, norm)
 
 
 # ---- order and frequencies -------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ...dispatch.dispatch import call_few
 from ...registry.define_op import broadcast_shape, conj, define, quiet
 from ...registry.dtype_constraints import no_bools
 from ..elementwise.arithmetic import add, mul
+from ..layout.axis_order import zeros_as
 from ..layout.diagonals import diagonal
 from ..layout.shape import reshape, transpose, unsqueeze
 from ..reduction.reduce import sum
@@ -177,13 +178,27 @@ def _scaled(value: Any, by: Any) -> Any:
 
 
 def _plus(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    return add(_scaled(input, beta), _scaled(product, alpha))
+    """Return the scaled sum. With a `beta` of zero nothing of `input` is read but its shape: its NaNs are not there."""
+    if input.shape != product.shape:
+        _check_expands(input.shape, product.shape)
+    product = _scaled(product, alpha)
+    if isinstance(beta, int | float) and beta == 0:
+        return add(zeros_as(input), product)
+    return add(_scaled(input, beta), product)
+
+
+def _check_expands(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Raise unless what is added to a product broadcasts to its shape."""
+    if len(shape) > len(wanted) or any([n not in (1, m) for n, m in zip(shape[::-1], wanted[::-1], strict=False)]):
+        raise ShapeError(
+            f"The expanded size of the tensor {list(wanted)} must match the existing size {list(shape)} of input at "
+            "dimensions other than 1"
+        )
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return `beta * input + alpha * (mat1 @ mat2)`."""
-    product = _scaled(mm(mat1, mat2), alpha)
-    return add(_scaled(input, beta), product)
+    return _plus(input, mm(mat1, mat2), beta, alpha)
 
 
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:

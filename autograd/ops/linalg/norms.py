@@ -11,6 +11,7 @@ from typing import Any
 from raygrad.errors import AutogradError
 
 from ...registry.define_op import axis_of
+from ...registry.dtype_constraints import floats_alone, takes
 from ..elementwise.unary import abs
 from ..layout.axis_order import to_dtype
 from ..layout.shape import movedim, reshape
@@ -21,6 +22,7 @@ from .factorizations import svdvals
 from .solving import inv
 
 
+@takes(floats_alone)
 def vector_norm(x: Any, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the p-norm of the elements over `dim`, p being `ord`."""
     return vector(x, ord, dim, keepdim, dtype)

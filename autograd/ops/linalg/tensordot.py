@@ -14,6 +14,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ...dispatch.casting import with_autocast
 from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import axis_of, broadcast_shape, conj, like_operand, space_of
+from ...registry.dtype_constraints import floats_alone, takes
 from ..elementwise.arithmetic import mul, sub
 from ..indexing.gathering import index_select
 from ..layout.shape import expand, permute, reshape
@@ -35,6 +36,7 @@ def vdot(input: Any, other: Any) -> Any:
     return matmul(conj(input), other)
 
 
+@takes(floats_alone, 2)
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """Return the sums of products along `dim`, the first factor conjugated."""
     return sum(mul(conj(x), y), dim)
@@ -71,6 +73,10 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
             raise AutogradError(f"both dimension lists should have same length, got {first} and {second}")
         left, right = [axis_of(d, a.ndim) for d in first], [axis_of(d, b.ndim) for d in second]
     for i, j in zip(left, right, strict=True):
+        if a.shape[i] == 1 != b.shape[j]:
+            b = sum(b, j, True)
+        elif b.shape[j] == 1 != a.shape[i]:
+            a = sum(a, i, True)
         if a.shape[i] != b.shape[j]:
             raise ShapeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "

@@ -13,6 +13,7 @@ from raygrad.errors import LinAlgError, ShapeError
 
 from ...dispatch.dispatch import call
 from ...registry.define_op import broadcast_shape, contiguous, define, space_of, xp
+from ...registry.dtype_constraints import floats_alone, takes
 from ..layout.diagonals import tril, triu
 from ..layout.shape import transpose
 from .matmul import conjugate_transpose, matmul
@@ -50,6 +51,7 @@ def _solve_backward(ctx: Any, g: Any) -> Any:
 _SOLVE = define("solve_triangular", ("a", "b"), _solve, _solve_infer, _solve_backward, saves=("a", "output"))
 
 
+@takes(floats_alone, 2)
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return the X with `A @ X = B` (or `X @ A = B` unless `left`) for triangular matrices A.
 

@@ -22,6 +22,7 @@ from ..elementwise.unary import exp, sigmoid, tanh
 from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype
 from ..reduction.reduce import sum
+from .in_place_forms import may_be_in_place
 
 PUBLIC = "elu gelu leaky_relu log_softmax silu softmax softplus".split()
 
@@ -150,18 +151,21 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     return call(_SOFTPLUS, (input, beta, threshold))
 
 
+@may_be_in_place
 @takes(real_floats)
 def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     """Return `input` where it is positive, `negative_slope * input` elsewhere."""
     return call(_LEAKY_RELU, (input, negative_slope))
 
 
+@may_be_in_place
 @takes(real_floats)
 def elu(input: Any, alpha: float = 1.0) -> Any:
     """Return `input` where it is positive, `alpha * (exp(input) - 1)` elsewhere."""
     return call(_ELU, (input, alpha))
 
 
+@may_be_in_place
 @takes(floats_alone)
 def silu(input: Any) -> Any:
     """Return `input * sigmoid(input)`."""

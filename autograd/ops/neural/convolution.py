@@ -17,6 +17,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, conj, contiguous, define, quiet, space_of
+from ...registry.dtype_constraints import no_bools, takes
 from ..elementwise.arithmetic import add
 from ..layout.padding import pad as bordered
 from ..layout.shape import reshape, unsqueeze
@@ -29,17 +30,22 @@ PUBLIC = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3
 # Parameters: steps (strides), borders (padding), spreads (dilations), groups.
 
 
-def _columns(a: Any, kernel: Shape, steps: Shape, borders: Shape, spreads: Shape, groups: int) -> tuple[Any, Shape]:
-    """Return, by batch and group, the matrix with a row for each element of a window and a column for each position."""
+def _columns(
+    a: Any, kernel: Shape, steps: Shape, borders: Shape, spreads: Shape, groups: int, places: Shape | None = None
+) -> tuple[Any, Shape]:
+    """Return, by batch and group, the matrix with a row for each element of a window and a column for each position;
+    of these, the first `places` along each dimension."""
     if any(borders):
         a = np.pad(a, [(0, 0), (0, 0), *[(b, b) for b in borders]])
     dims = len(kernel)
     views = strided(a, tuple(range(2, 2 + dims)), kernel, steps, spreads)  # batch, channels, places, window
-    places = views.shape[2 : 2 + dims]
+    if places is not None:
+        views = views[(slice(None), slice(None), *[slice(n) for n in places])]
+    taken: Shape = views.shape[2 : 2 + dims]
     order = (0, 1, *range(2 + dims, 2 + 2 * dims), *range(2, 2 + dims))
     batch, channels = a.shape[:2]
     rows = channels // groups * math.prod(kernel)
-    return views.transpose(order).reshape(batch, groups, rows, math.prod(places)), places
+    return views.transpose(order).reshape(batch, groups, rows, math.prod(taken)), taken
 
 
 def _by_group(w: Any, groups: int) -> Any:
@@ -89,7 +95,7 @@ def _to_input_infer(params: tuple[Any, ...], g: Any, w: Any) -> Any:
 
 
 def _to_weight(a: Any, g: Any, steps: Shape, borders: Shape, spreads: Shape, groups: int, kernel: Shape) -> Any:
-    columns, _ = _columns(a, kernel, steps, borders, spreads, groups)
+    columns, _ = _columns(a, kernel, steps, borders, spreads, groups, g.shape[2:])
     incoming = contiguous(g).reshape(g.shape[0], groups, g.shape[1] // groups, math.prod(g.shape[2:]))
     product = (incoming @ columns.swapaxes(-1, -2)).sum(0)
     return product.reshape(g.shape[1], a.shape[1] // groups, *kernel)
@@ -111,7 +117,7 @@ def _conv_backward(ctx: Any, g: Any) -> Any:
 def _to_input_backward(ctx: Any, h: Any) -> Any:
     g, w = ctx.saved_tensors
     need_g, need_w = ctx.needs_input_grad
-    to_g = call(_CONV, (h, conj(w)), ctx.params[:4]) if need_g else None
+    to_g = _first(call(_CONV, (h, conj(w)), ctx.params[:4]), ctx.inputs[0][0]) if need_g else None
     to_w = call(_TO_WEIGHT, (h, conj(g)), (*ctx.params[:4], tuple(ctx.inputs[1][0][2:]))) if need_w else None
     return to_g, to_w
 
@@ -120,7 +126,13 @@ def _to_weight_backward(ctx: Any, h: Any) -> Any:
     a, g = ctx.saved_tensors
     need_a, need_g = ctx.needs_input_grad
     to_a = call(_TO_INPUT, (conj(g), h), (*ctx.params[:4], tuple(ctx.inputs[0][0][2:]))) if need_a else None
-    return to_a, call(_CONV, (conj(a), h), ctx.params[:4]) if need_g else None
+    return to_a, _first(call(_CONV, (conj(a), h), ctx.params[:4]), ctx.inputs[1][0]) if need_g else None
+
+
+def _first(out: Any, shape: Shape) -> Any:
+    """Return the first positions of a convolution, as many as `shape` has: a transposed one that pads its output by a
+    step or more has none for the rest."""
+    return out if tuple(out.shape) == tuple(shape) else out[tuple([slice(n) for n in shape])]
 
 
 _CROSSED = {"w": "a", "a": "w"}
@@ -208,6 +220,7 @@ def _convolved(
     return _biased(call(_CONV, (input, weight), (steps, borders, spreads, int(groups))), bias, dims, batched)
 
 
+@takes(no_bools, 2)
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
@@ -220,6 +233,7 @@ def conv1d(
     return _convolved(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@takes(no_bools, 2)
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
@@ -227,6 +241,7 @@ def conv2d(
     return _convolved(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@takes(no_bools, 2)
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
@@ -264,6 +279,7 @@ def _transposed(
     return _biased(out, bias, dims, batched)
 
 
+@takes(no_bools, 2)
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -279,6 +295,7 @@ def conv_transpose1d(
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@takes(no_bools, 2)
 def conv_transpose2d(
     input: Any,
     weight: Any,
@@ -293,6 +310,7 @@ def conv_transpose2d(
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@takes(no_bools, 2)
 def conv_transpose3d(
     input: Any,
     weight: Any,

@@ -11,6 +11,7 @@ from typing import Any
 
 from raygrad.errors import AutogradError
 
+from ...registry.define_op import broadcast_shape
 from ...registry.dtype_constraints import floats_alone, real_floats, takes
 from ..elementwise.arithmetic import add, clamp_min, minimum, mul, sub
 from ..elementwise.division import div
@@ -18,6 +19,7 @@ from ..elementwise.pointwise import xlogy
 from ..elementwise.unary import abs, exp, log, log1p, neg, sqrt, square
 from ..elementwise.where import where
 from ..layout.axis_order import zeros_as
+from ..layout.shape import expand
 from ..reduction.reduce import mean, sum
 from ..reduction.vector_norms import norm
 from .losses import binary_losses, reduced
@@ -40,6 +42,9 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 @takes(real_floats, 2)
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return the cosines of the angles between vectors along `dim`; no length counts as less than `eps`."""
+    if x1.shape != x2.shape:
+        shape = broadcast_shape("cosine_similarity", [x1.shape, x2.shape])
+        x1, x2 = expand(x1, shape), expand(x2, shape)
     one = div(x1, clamp_min(norm(x1, 2, dim, True), eps))
     return sum(mul(one, div(x2, clamp_min(norm(x2, 2, dim, True), eps))), dim)
 

@@ -100,6 +100,7 @@ def binary_losses(input: Any, target: Any) -> Any:
     return call_few(_BINARY, input, target)
 
 
+@takes(real_floats)
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
     """Return minus the log-probability that `input` (classes along dimension 1) gives to the `target` classes.
 
@@ -178,6 +179,8 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
 
     Without `num_classes` there are as many as the greatest class needs; in a session, that waits for the value.
     """
+    if input.dtype != dtypes.int64:
+        raise AutogradError(f"one_hot is only applicable to index tensor of type int64, got {input.dtype}")
     if num_classes == -1:
         num_classes = int(input.max()) + 1
     return call(_ONE_HOT, (input,), (num_classes,))

@@ -21,7 +21,7 @@ from ..elementwise.unary import rsqrt, square
 from ..layout.padding import pad
 from ..layout.shape import reshape
 from ..layout.windows import windows
-from ..reduction.reduce import mean, var
+from ..reduction.reduce import mean, sum, var
 from ..reduction.vector_norms import norm
 
 PUBLIC = "batch_norm group_norm instance_norm layer_norm local_response_norm normalize rms_norm".split()
@@ -79,13 +79,15 @@ def _per_channel(input: Any) -> tuple[int, ...]:
 @takes(real_floats)
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Any:
     """Return `input` (batch, channels, ...) normalized over each group of channels."""
+    if input.ndim < 2:
+        raise AutogradError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     batch, channels, *rest = input.shape
     if channels % num_groups:
         raise AutogradError(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(input.shape)} and num_groups={num_groups}"
         )
-    grouped = reshape(input, (batch, num_groups, -1))
+    grouped = reshape(input, (batch, num_groups, channels // num_groups * math.prod(rest)))
     return _scaled(reshape(_centred(grouped, [2], eps), (batch, channels, *rest)), weight, bias, _per_channel(input))
 
 
@@ -156,7 +158,9 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     """Return `input` (batch, channels, ...) divided by a power of the mean square of neighbouring channels."""
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
-    flat = reshape(square(input), (input.shape[0], 1, input.shape[1], -1))
+    flat = reshape(square(input), (input.shape[0], 1, input.shape[1], math.prod(input.shape[2:])))
     bordered = pad(flat, (0, 0, size // 2, (size - 1) // 2))
-    around = reshape(mean(windows(bordered, (2,), (size,), (1,), (1,)), -1), input.shape)
+    total = sum(windows(bordered, (2,), (size,), (1,), (1,)), -1)
+    rounding = "trunc" if input.dtype.kind in "iu" else None
+    around = reshape(div(total, size, rounding_mode=rounding), input.shape)
     return input / (around * alpha + k) ** beta

@@ -16,6 +16,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...registry.define_op import Shape, like_operand, space_of
 from ...registry.dtype_constraints import real_floats, real_numbers, takes
+from ..elementwise.division import div
 from ..layout.joining import stack
 from ..layout.padding import pad
 from ..layout.shape import flatten, permute, reshape, unsqueeze
@@ -50,8 +51,13 @@ class _Grid:
         self, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, dims: int
     ) -> None:
         self.kernel = _each(kernel, dims)
-        self.steps = self.kernel if stride is None or stride == [] else _each(stride, dims)
+        self.steps = self.kernel if stride is None or stride in ([], ()) else _each(stride, dims)
         self.border, self.spreads = _each(padding, dims), _each(dilation, dims)
+        for name, sizes in (("kernel_size", self.kernel), ("stride", self.steps), ("dilation", self.spreads)):
+            if builtins.min(sizes) <= 0:
+                raise AutogradError(f"pooling: {name} must be greater than zero, but got {builtins.min(sizes)}")
+        if builtins.min(self.border) < 0:
+            raise AutogradError(f"pad must be non-negative, but got pad: {builtins.min(self.border)}")
         self.extents = tuple(input.shape[2:])
         if any(2 * b > k for b, k in zip(self.border, self.kernel, strict=True)):
             raise AutogradError(
@@ -174,9 +180,12 @@ def _avg_pool(
 ) -> Any:
     input, batched = _batched(f"avg_pool{dims}d", input, dims)
     grid = _Grid(input, kernel, stride, padding, 1, ceil, dims)
+    if divisor == 0:
+        raise AutogradError("divisor must be not zero")
     xp = space_of(input)
     sizes = xp.asarray(grid.sizes(include, xp) if divisor is None else divisor, input.dtype)
-    out = sum(grid.taken(input, None), -1) / like_operand(sizes, input)
+    rounding = "trunc" if input.dtype.kind in "iu" else None
+    out = div(sum(grid.taken(input, None), -1), like_operand(sizes, input), rounding_mode=rounding)
     return out if batched else out[0]
 
 
@@ -306,7 +315,8 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     input, batched = _batched("unfold", input, 2)
     (kh, kw), spreads, (ph, pw), steps = (_each(v, 2) for v in (kernel_size, dilation, padding, stride))
     taken = windows(pad(input, (pw, pw, ph, ph)), (2, 3), (kh, kw), steps, spreads)
-    out = reshape(permute(taken, (0, 1, 4, 5, 2, 3)), (input.shape[0], input.shape[1] * kh * kw, -1))
+    places = math.prod(taken.shape[2:4])
+    out = reshape(permute(taken, (0, 1, 4, 5, 2, 3)), (input.shape[0], input.shape[1] * kh * kw, places))
     return out if batched else out[0]
 
 

@@ -21,6 +21,7 @@ from ..layout.axis_order import zeros_as
 from ..layout.joining import split
 from ..layout.shape import reshape
 from .activations import elu, leaky_relu, softmax, softplus
+from .in_place_forms import may_be_in_place
 
 PUBLIC = """
     celu glu hardshrink hardsigmoid hardswish hardtanh logsigmoid mish prelu relu6 rrelu selu softmin softshrink
@@ -28,19 +29,30 @@ PUBLIC = """
 """.split()
 
 
+@may_be_in_place
 @takes(real_numbers)
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """Return `input` limited to [min_val, max_val]; its derivative at the limits is 0."""
+    """Return `input` limited to [min_val, max_val]; its derivative at the limits is 0.
+
+    Raises:
+        ValueError: `min_val` is above `max_val`.
+    """
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if input.dtype.kind in "iu":
+        min_val, max_val = int(min_val), int(max_val)
     raised = where(input <= min_val, zeros_as(input) + min_val, input)
     return where(input >= max_val, zeros_as(input) + max_val, raised)
 
 
+@may_be_in_place
 @takes(real_numbers)
 def relu6(input: Any) -> Any:
     """Return `input` limited to [0, 6]."""
     return hardtanh(input, 0.0, 6.0)
 
 
+@may_be_in_place
 @takes(real_floats)
 def hardsigmoid(input: Any) -> Any:
     """Return `input / 6 + 1 / 2` limited to [0, 1]."""
@@ -48,6 +60,7 @@ def hardsigmoid(input: Any) -> Any:
     return where((input > -3) & (input < 3), input / 6 + 0.5, limits)
 
 
+@may_be_in_place
 @takes(real_floats)
 def hardswish(input: Any) -> Any:
     """Return 0 below -3, `input` above 3, `input * (input + 3) / 6` between."""
@@ -57,6 +70,7 @@ def hardswish(input: Any) -> Any:
     return where(inside, middle * (middle + 3) / 6, where(input <= -3, nothing, input))
 
 
+@may_be_in_place
 @takes(real_floats)
 def celu(input: Any, alpha: float = 1.0) -> Any:
     """Return `input` where it is positive, `alpha * (exp(input / alpha) - 1)` elsewhere."""
@@ -68,6 +82,7 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
+@may_be_in_place
 @takes(real_floats)
 def selu(input: Any) -> Any:
     """Return `elu` scaled so that means of 0 and variances of 1 are kept (Klambauer and others, 2017)."""
@@ -84,6 +99,7 @@ def tanhshrink(input: Any) -> Any:
     return input - tanh(input)
 
 
+@may_be_in_place
 @takes(real_floats)
 def mish(input: Any) -> Any:
     """Return `input * tanh(softplus(input))`."""
@@ -116,6 +132,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     return where((input >= -lambd) & (input <= lambd), zeros_as(input), input)
 
 
+@may_be_in_place
 @takes(real_numbers)
 def threshold(input: Any, threshold: float, value: float) -> Any:
     """Return `input` where it is above `threshold`, `value` elsewhere."""
@@ -135,6 +152,7 @@ def prelu(input: Any, weight: Any) -> Any:
     return where(input > 0, input, mul(input, weight))
 
 
+@may_be_in_place
 @takes(real_floats)
 def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Any:
     """Return `leaky_relu` with a slope between `lower` and `upper`: in training a random one for each element, else the

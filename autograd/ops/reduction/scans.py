@@ -25,7 +25,7 @@ from ...registry.define_op import (
     space_of,
     xp,
 )
-from ...registry.dtype_constraints import floats_alone, no_complex_to_compare
+from ...registry.dtype_constraints import floats_alone, no_bools, no_complex_to_compare, takes
 from ...tensor.tensor import Tensor
 from ..elementwise.where import keep
 from ..indexing.gathering import scatter_zeros
@@ -250,11 +250,13 @@ def _strips(y: Any, x: Any, dx: float | None, dim: int, name: str) -> Any:
     return widths * strips / 2.0
 
 
+@takes(no_bools, 2)
 def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Return the area below points along `dim` by the trapezoidal rule: at positions `x`, or `dx` (1) apart."""
     return sum(_strips(y, x, dx, dim, "trapezoid"), dim)
 
 
+@takes(no_bools, 2)
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Return the cumulative sum of the trapezoids that `trapezoid` sums."""
     return cumsum(_strips(y, x, dx, dim, "cumulative_trapezoid"), dim)

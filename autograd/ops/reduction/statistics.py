@@ -5,13 +5,15 @@ They have no derivatives of their own.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from raygrad.errors import AutogradError
 
+from ...core.dtypes import get_default_dtype
 from ...dispatch.casting import with_autocast
 from ...registry.define_op import conj, real_of
-from ...registry.dtype_constraints import integers_alone, no_complex, real_floats, takes
+from ...registry.dtype_constraints import integers_alone, no_bools, no_complex, real_floats, takes
 from ..elementwise.compare import isnan
 from ..elementwise.unary import sqrt
 from ..elementwise.where import keep
@@ -61,7 +63,10 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
     """
     if input.ndim > 2:
         raise AutogradError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim}")
-    rows = input if input.ndim == 2 else reshape(input, (1, -1))
+    no_bools("cov", (input,), input.dtype)
+    if input.dtype.kind in "iu":
+        input = to_dtype(input, get_default_dtype())
+    rows = input if input.ndim == 2 else reshape(input, (1, math.prod(input.shape)))
     weights = None
     if fweights is not None:
         integers_alone("cov of fweights", (), fweights.dtype)
@@ -83,7 +88,7 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
             free = total - correction
         else:
             free = total - correction * sum(weights * to_dtype(aweights, real_of(rows.dtype))) / total
-    return reshape(product / free, () if input.ndim < 2 else product.shape)
+    return reshape(product / free, () if rows.shape[0] == 1 else product.shape)
 
 
 def corrcoef(input: Any) -> Any:

@@ -71,6 +71,8 @@ _P_NORM = define(
 
 def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm."""
+    if input.dtype.kind not in "fc":
+        raise AutogradError(f"norm(): expected a floating point or complex tensor as input, got {input.dtype}")
     input = converted(input, dtype)
     if p in ("fro", 2, None):
         return call(_NORM, (input,), static_of(input, dim, keepdim))

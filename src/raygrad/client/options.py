@@ -34,6 +34,9 @@ LEAST_OBJECT_STORE: Final = 75 * 1024 * 1024
 RAY_OPTIONS: Final = ("object_store_memory", "placement_group", "runtime_env", "worker_options")
 """Options of a session on Ray."""
 
+SERVICE_OPTIONS: Final = ("allow_pickle", "ca", "token")
+"""Options of a session on a service."""
+
 OURS: Final = frozenset(
     (
         "allow_out_of_order_execution",
@@ -104,10 +107,16 @@ def seconds(where: str, value: Any, *, zero: bool = False) -> float | None:
 
 def checked_address(value: Any) -> str:
     """Return an address."""
-    known = "'local' (this process), 'ray' (the running Ray, or a new one) or 'ray:HOST:PORT'"
+    known = "'local' (this process), 'ray' (the running Ray, or a new one), 'ray:HOST:PORT' or 'wss://HOST:PORT'"
     if not isinstance(value, str):
         raise TypeError(f"Session(address) takes {known}, got {shown(value)}")
     if value in ("local", "ray"):
+        return value
+    if value.startswith(("ws://", "wss://")):
+        if not _ADDRESS.fullmatch(value.partition("://")[2].rstrip("/")):
+            raise ValueError(
+                f"{value!r} does not say where a service runs; expected 'wss://HOST:PORT' or 'ws://HOST:PORT'"
+            )
         return value
     kind, _, rest = value.partition(":")
     if kind != "ray":
@@ -186,14 +195,21 @@ def amounts(where: str, value: Any, refuses: Callable[[str], str] = lambda name:
 
 
 def options_of(place: str, options: Mapping[str, Any]) -> None:
-    """Check the options of a session by their names, and what each must be; `place` is "local" or "ray"."""
-    allowed = ("worker_options",) if place == "local" else RAY_OPTIONS
+    """Check the options of a session by their names, and what each must be; `place` is "local", "ray" or "service"."""
+    allowed = {"local": ("worker_options",), "service": SERVICE_OPTIONS}.get(place, RAY_OPTIONS)
     unknown = sorted(options.keys() - {*allowed})
     if unknown:
         raise ValueError(
             f"unknown options for a {place} session: {', '.join(unknown)}; beside the named arguments there are "
             f"{', '.join(allowed)}"
         )
+    if place == "service":
+        if "allow_pickle" in options:
+            flag("Session(allow_pickle=...)", options["allow_pickle"])
+        for name in ("token", "ca"):
+            if options.get(name) is not None:
+                named(f"Session({name}=...)", options[name])
+        return
     for name in ("worker_options", "runtime_env"):
         given = options.get(name)
         if given is not None and not isinstance(given, Mapping):

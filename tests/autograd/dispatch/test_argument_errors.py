@@ -44,9 +44,14 @@ OTHER_ERRORS = {
 TAKEN = {
     **{
         ("None", name): "None is all dimensions here, as for sums"
-        for name in "cumulative_sum cumulative_prod logsumexp max median min nanmedian prod squeeze".split()
+        for name in (
+            "cumulative_sum cumulative_prod logsumexp max median min nanmedian prod squeeze squeeze_copy"
+        ).split()
     },
-    **{("None", f"fft.{name}"): "None is what it is for fftn" for name in "fft2 ifft2 rfft2 irfft2".split()},
+    **{
+        ("None", f"fft.{name}"): "None is what it is for fftn"
+        for name in "fft2 hfft2 ifft2 ihfft2 irfft2 rfft2".split()
+    },
 }
 """Dimensions that are taken here and not there, and why."""
 

@@ -19,11 +19,11 @@ from ..ops.check import array_of
 BASE = np.array([[0.3, 0.6, 0.2], [0.5, 0.1, 0.4], [0.25, 0.75, 0.35]])
 OTHER = np.array([[0.1, 0.9, 0.3], [0.5, 0.2, 0.6], [0.7, 0.15, 0.45]])
 PLACES = [2, 0]
-WHOLE = ("bitwise_left_shift_", "bitwise_not_", "bitwise_right_shift_")
+WHOLE = ("gcd_", "lcm_", "bitwise_left_shift_", "bitwise_not_", "bitwise_right_shift_")
 TWO = """
     arctan2 atan2 clamp_max clamp_min copysign divide eq float_power ge greater greater_equal gt heaviside hypot ldexp
     le less less_equal logical_and logical_or logical_xor lt multiply ne not_equal subtract true_divide xlogy
-    bitwise_left_shift bitwise_right_shift
+    bitwise_left_shift bitwise_right_shift gcd lcm
 """.split()
 ARGUMENTS: dict[str, Any] = {
     **{f"{name}_": lambda T, y: (y,) for name in TWO},
@@ -44,11 +44,13 @@ EXTRA: dict[str, Any] = {
     "fill_diagonal_": lambda T, x: x.fill_diagonal_(5.0),
     "fill_diagonal_ of a tall one": lambda T, x: x.reshape(9, 1).expand(9, 2).clone().fill_diagonal_(5.0, wrap=True),
     "fill_diagonal_ of a wide one": lambda T, x: x[:2].fill_diagonal_(5.0),
+    "igamma_": lambda T, x: (x.detach() * 0 + 1.5).igamma_(x),
+    "igammac_": lambda T, x: (x.detach() * 0 + 1.5).igammac_(x),
     "addmv_": lambda T, x: x[0].clone().addmv_(x, x[1] * 2),
     "tril_ of the second diagonal": lambda T, x: x.tril_(-1),
 }
 KINDS = (ElementwiseInPlace, ComparisonInPlace, ScatterInPlace)
-NAMES = [name for methods in KINDS for name in methods.__annotations__ if name != "addmv_"]
+NAMES = [name for methods in KINDS for name in methods.__annotations__ if name not in EXTRA]
 
 
 def changed(T: Any, name: str, graph: bool) -> list[np.ndarray]:

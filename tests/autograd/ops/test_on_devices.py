@@ -22,6 +22,20 @@ HOST_ONLY = {
     "erfinv": "steps that use erfc",
     "lgamma": "by the standard library, element by element",
     "row_order": "a lexical order, which CuPy gives by other means",
+    **dict.fromkeys(
+        "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx i0 i0e i1 i1e igamma igammac log_ndtr "
+        "modified_bessel_k0 modified_bessel_k1 ndtr ndtri scaled_modified_bessel_k0 "
+        "scaled_modified_bessel_k1 zeta".split(),
+        "by SciPy",
+    ),
+    **dict.fromkeys(
+        "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+        "hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p "
+        "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+        "shifted_chebyshev_polynomial_w".split(),
+        "steps up to the highest degree, which is read",
+    ),
+    **dict.fromkeys("cholesky_ex eig geqrf inv_ex lu_factor pivot_order solve_ex".split(), "by LAPACK, or in steps"),
     "scatter_reduce": "products only: CuPy scatters sums and extremes",
 }
 """The ops that have no kernel on a device, or not for all of their parameters."""

@@ -287,6 +287,28 @@ def made_up_attribute() -> Kind:
     return Kind(lambda: module.value, lambda new: inner.__setitem__(0, new))
 
 
+def module_with_a_lock() -> Kind:
+    module: Any = _module("settings_with_a_lock", 1.0)
+    module.lock = threading.Lock()
+
+    def read() -> float:
+        import settings_with_a_lock  # pyright: ignore[reportMissingImports]
+
+        return settings_with_a_lock.value
+
+    return Kind(read, lambda new: setattr(module, "value", new))
+
+
+class Measured(np.ndarray[Any, Any]):
+    unit = 1.0
+
+
+def attribute_of_an_array() -> Kind:
+    held: Any = np.ones(2).view(Measured)
+    held.unit = 1.0
+    return Kind(lambda: float(held[0]) * held.unit, lambda new: setattr(held, "unit", new))
+
+
 RARE: dict[str, Callable[[], Kind]] = {
     make.__name__: make
     for make in (
@@ -316,6 +338,8 @@ RARE: dict[str, Callable[[], Kind]] = {
         registered_with_a_method,
         exchanged_module,
         made_up_attribute,
+        module_with_a_lock,
+        attribute_of_an_array,
     )
 }
 
@@ -428,19 +452,15 @@ def array_beside_a_lock() -> Kind:
     return Kind(lambda: float(held.array[1]), lambda new: held.array.__setitem__(1, new))
 
 
-def module_with_a_lock() -> Kind:
-    module: Any = _module("settings_with_a_lock", 1.0)
-    module.lock = threading.Lock()
-
-    def read() -> float:
-        import settings_with_a_lock  # pyright: ignore[reportMissingImports]
-
-        return settings_with_a_lock.value
-
-    return Kind(read, lambda new: setattr(module, "value", new))
+def module_whose_code_has_a_lock() -> Kind:
+    module: Any = _module("settings_behind_a_lock", 1.0)
+    exec("import threading\nlock = threading.Lock()\ndef get():\n    with lock:\n        return value\n", vars(module))
+    return Kind(lambda: module.get(), lambda new: setattr(module, "value", new))
 
 
-REFUSED: dict[str, Callable[[], Kind]] = {make.__name__: make for make in (array_beside_a_lock, module_with_a_lock)}
+REFUSED: dict[str, Callable[[], Kind]] = {
+    make.__name__: make for make in (array_beside_a_lock, module_whose_code_has_a_lock)
+}
 """Kinds of which there is no copy as they were."""
 
 COMPARED: dict[str, Callable[[], Kind]] = {

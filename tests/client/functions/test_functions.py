@@ -218,5 +218,5 @@ def test_a_function_argument_that_fills_a_list_of_the_client_is_warned_of(sessio
         seen.append(1)
         return x * scale
 
-    with pytest.warns(UserWarning, match="argument 1 of Applies.apply captures 'seen'"):
+    with pytest.warns(UserWarning, match="Applies.forward changed argument 1, an object, or its list"):
         assert Applies.apply(rg.ones(2), region).tolist() == [2.0, 2.0]

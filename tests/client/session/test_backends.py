@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from raygrad.client.session.backends import open_executor
+from raygrad.client.session.backends import open_workers
 
 
 def test_local_is_this_process() -> None:
-    executor = open_executor("local", workers=3, strict=False, blas_threads=1, options={})
+    workers = open_workers("local", workers=3, strict=False, blas_threads=1, options={})
     try:
-        assert len(executor.cluster.workers) == 3
-        assert len(set(executor.pids())) == 1
+        assert len(workers.cluster.workers) == 3
+        assert not workers.reports_unasked
     finally:
-        executor.close()
+        workers.close()
 
 
 def test_strict_is_for_local_sessions() -> None:
     with pytest.raises(ValueError, match="strict=True is for local sessions"):
-        open_executor("ray", workers=1, strict=True, blas_threads=1, options={})
+        open_workers("ray", workers=1, strict=True, blas_threads=1, options={})
 
 
 def test_a_missing_ray_is_a_clear_error_that_names_the_extra(tmp_path: Path) -> None:

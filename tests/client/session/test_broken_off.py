@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import raygrad as rg
+from raygrad.client.session.session import executor_of
 from raygrad.errors import ExecutionError, SessionError
 
 
@@ -35,11 +36,11 @@ def in_the_driver(session: Any) -> tuple[Any, str]:
 
 
 def before_a_call(session: Any) -> tuple[Any, str]:
-    return type(session._driver.executor._workers[0].queue), "remove"
+    return type(cast("Any", executor_of(session))._workers[0].queue), "remove"
 
 
 def after_a_call(session: Any) -> tuple[Any, str]:
-    return session._driver.executor, "_returned"
+    return executor_of(session), "_returned"
 
 
 PLACES = [in_the_machine, in_the_driver, before_a_call, after_a_call]

@@ -63,11 +63,11 @@ def test_workers_of_this_process_neither_come_nor_go():
 
 def test_a_worker_is_named_by_index_or_name():
     workers = Cluster.of(2).workers
-    assert worker_index(workers, "worker 1") == worker_index(workers, 1) == 1
+    assert worker_index("here", workers, "worker 1") == worker_index("here", workers, 1) == 1
     with pytest.raises(ValueError, match="there is no 'worker 7'"):
-        worker_index(workers, "worker 7")
+        worker_index("here", workers, "worker 7")
     with pytest.raises(ValueError, match="from 0 to 1"):
-        worker_index(workers, 2)
+        worker_index("here", workers, 2)
 
 
 def test_limits_for_each_worker_leave_none_for_one_that_joins():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_a_fork_beside_threads_that_hold_the_locks_of_a_session_does_not_hang():
         held, release = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with session._log.lock, session._driver._lock, session._driver._waiter:
+            with session._log.lock, cast("Any", session._driver)._lock, cast("Any", session._driver)._waiter:
                 held.set()
                 release.wait()
 

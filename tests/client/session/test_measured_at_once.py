@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -317,7 +317,7 @@ def test_values_that_make_no_difference_make_no_other_plan() -> None:
         x = leaves(1)[0]
         for steps in range(5):
             Steps.apply(x, steps * 1e-3).sum().item()
-        planner = session._driver.planner
+        planner = cast("Any", session._driver).planner
         before = planner.misses
         for steps in range(5, 25):
             Steps.apply(x, steps * 1e-3).sum().item()

@@ -21,6 +21,7 @@ PUBLIC = {
     "load",
     "on",
     "peak_saved_bytes",
+    "progress",
     "put",
     "remove_worker",
     "run",

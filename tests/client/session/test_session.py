@@ -183,7 +183,7 @@ def test_put_stands_for_an_array(session: Any) -> None:
 
 
 def test_unknown_addresses_and_options_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"expected 'local' .*, 'ray' .* or 'ray:HOST:PORT'"):
+    with pytest.raises(ValueError, match=r"expected 'local' .*, 'ray' .*, 'ray:HOST:PORT' or 'wss://HOST:PORT'"):
         rg.Session("spark")
     with pytest.raises(ValueError, match="unknown options for a local session: colour"):
         rg.Session(colour="blue")

@@ -97,7 +97,7 @@ def test_a_result_that_cannot_travel_is_told_with_what_made_it() -> None:
 
 
 def test_a_wait_that_is_too_long_says_for_what_it_was() -> None:
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
 
     class Slow(rg.autograd.Function):
         @staticmethod
@@ -106,6 +106,7 @@ def test_a_wait_that_is_too_long_says_for_what_it_was() -> None:
 
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
+            begun.set()
             assert release.wait(60)
             return x * 1.0
 
@@ -113,6 +114,7 @@ def test_a_wait_that_is_too_long_says_for_what_it_was() -> None:
         y = Slow.apply(rg.ones(2))
         runs = threading.Thread(target=session.run().wait, kwargs={"timeout": 60})
         runs.start()
+        assert begun.wait(60)  # on that thread: the one that waits first runs what is submitted
         try:
             with pytest.raises(WaitTimeout, match=rf"^waited 0\.05 s \(Session\(timeout=\.\.\.\)\) for 'Slow' {HERE}"):
                 y.tolist()

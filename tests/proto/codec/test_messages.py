@@ -109,6 +109,7 @@ MESSAGES: dict[str, Message] = {
         ),
         timing=Timing(1234.5, 0.0625, 0.125, 0.25, ((2, 0.0625, 0.03125), (4, 0.09375, 0.0625)), 0.015625),
         peaks=(("cpu", 1 << 20), ("cuda:0", 17)),
+        fingerprints=((2, (-(1 << 63), 0, 1)), (5, ())),
     ),
     "failure": Record(
         run=7,
@@ -425,6 +426,9 @@ _records = st.builds(
     warned=st.lists(
         st.builds(CapturedWarning, _ids, st.just("W"), st.text(max_size=3), st.just("f"), _ids, st.just("m"), _values),
         max_size=2,
+    ).map(tuple),
+    fingerprints=st.lists(
+        st.tuples(_ids, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=2).map(tuple)), max_size=2
     ).map(tuple),
     peaks=st.lists(st.tuples(st.text(max_size=5), st.integers(0, 2**40)), max_size=2).map(tuple),
     timing=st.builds(

@@ -67,7 +67,7 @@ KINDS = {kind.__name__: kind for kind in get_args(Node)}
         ("FunctionCall", 0, 3, "has 3 arguments and flags of 2"),
         ("FunctionCall", 0, None, "number of arguments of node 1"),
         ("FunctionCall", 1, (1, 1 << 30), "flags of the arguments of node 1"),
-        ("FunctionCall", 2, 8, "sum of what forward is told of node 1"),
+        ("FunctionCall", 2, 16, "sum of what forward is told of node 1"),
         ("FunctionCall", 3, (1, 2), "expected signature of node 1"),
         ("FunctionCall", 4, (1,), "names of keyword arguments of node 1"),
         ("FunctionCall", 5, 1, "shared memory of the arguments of node 1"),

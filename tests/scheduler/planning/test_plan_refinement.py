@@ -46,6 +46,7 @@ def known(seconds, count=5, spread=0.0):
 
 def settle(measured, seconds, count=5, spread=0.0):
     measured.kinds[KIND] = Estimate(seconds / PRIOR, spread, seconds, count)
+    measured._functions.note(KIND)
     measured.links_were()
 
 

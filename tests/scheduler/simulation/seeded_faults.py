@@ -2,7 +2,9 @@
 that read and drop values. What is demanded of them is in `Trial.check`.
 
 They are plain data of a seed, of some milliseconds each, so that any number can be tried; `python -m
-tests.scheduler.simulation.seeded_faults 0 20000` tries that many.
+tests.scheduler.simulation.seeded_faults 0 20000` tries that many, and with `objects` after it, also objects that are
+lost apart from workers: of what has ended before, not all can be made again then. With `impure`, some Functions return
+something else each time, of which half say so.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, OnWorker
 from raygrad.scheduler.planning.planner import make_plan
 from raygrad.scheduler.simulation.node_durations import NodeDurations
-from raygrad.scheduler.simulation.scenario import Failure, SegmentRaise, SimulatedRun, VirtualSubmission, WorkerLoss
+from raygrad.scheduler.simulation.scenario import (
+    Failure,
+    ObjectLoss,
+    SegmentRaise,
+    SimulatedRun,
+    VirtualSubmission,
+    WorkerLoss,
+)
 from raygrad.scheduler.simulation.virtual_event_loop import VirtualDriver
 
 from ..conftest import Builder
@@ -37,19 +46,29 @@ RETRIES = 64
 class Trial:
     """One simulation with faults."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, objects: bool = False, impure: bool = False) -> None:
+        """With `objects`, these are lost, too, apart from workers. With `impure`, some Functions are."""
         draw = self.draw = random.Random(seed)
+        self._impure_draw = random.Random(seed + 1) if impure else None
+        self.impure: set[tuple[int, int]] = set()
+        """(run, node) of each node that returns something else each time."""
         self.workers = draw.randint(1, 4)
         self.costs = draw.choice(COSTS)
         self.cluster = Cluster.of(self.workers)
         self.restart = draw.choice([0.0, 0.01, 0.2] if self.workers == 1 else [None, None, 0.0, 0.05, 0.5])
         self.submissions: list[VirtualSubmission] = []
-        for _ in range(draw.choice([1, 1, 2, 3, 5])):
+        for _ in range(draw.choice([1, 1, 2, 3, 5, 9])):
             self._submit()
         horizon = sum([one.planned.plan.predicted_seconds for one in self.submissions]) + 0.02
         self.failures: list[Failure] = []
         for _ in range(draw.choice([0, 1, 1, 1, 2, 3])):
             self.failures.append(WorkerLoss(draw.randrange(self.workers), draw.uniform(0.0, horizon)))
+        if (more := self._impure_draw) is not None:
+            self.failures += [
+                WorkerLoss(more.randrange(self.workers), more.uniform(0.0, 2 * horizon)) for _ in range(2)
+            ]
+        for _ in range(draw.choice([0, 1, 2]) if objects else 0):
+            self.failures.append(ObjectLoss(draw.uniform(0.0, horizon), draw.choice([0.2, 0.5, 1.0])))
         if draw.random() < 0.1:
             run = draw.randrange(len(self.submissions))
             self.failures.append(
@@ -107,7 +126,9 @@ class Trial:
             kind = draw.choice(["op", "op", "function", "function", "sum", "hook", "op_vjp", "function_vjp"])
             if kind == "function":
                 inputs = [some() for _ in range(draw.randint(0, 3))]
-                context, *outputs = build.function("f", *inputs, pin=pin, outputs=draw.randint(0, 2))
+                number = draw.randint(0, 2)
+                says_so = self._draw_impure(len(build.nodes)) if number else False
+                context, *outputs = build.function("f", *inputs, pin=pin, outputs=number, impure=says_so)
                 contexts.append(context)
                 arrays += outputs
             elif kind == "function_vjp" and contexts:
@@ -126,6 +147,14 @@ class Trial:
             )
             build.keep += [(value, keep) for keep in kinds]
         return build.graph()
+
+    def _draw_impure(self, node: int) -> bool:
+        """Draw whether a Function of the next submission is impure; return whether it says so."""
+        draw = self._impure_draw
+        if draw is None or draw.random() > 0.7:
+            return False
+        self.impure.add((len(self.submissions), node))
+        return draw.random() < 0.5
 
     def _last_reads(self) -> dict[tuple[int, int], float]:
         """Return when the last run that reads each value is submitted."""
@@ -156,6 +185,7 @@ class Trial:
             restart_seconds=self.restart,
             **options,
         )
+        self.world.origins.impure = self.impure
         self.world.expect(self.failures, generator)
         submitted = [one.at for one in self.submissions]
         for at, run, value in self.reads:
@@ -167,7 +197,8 @@ class Trial:
     def check(self) -> SimulatedRun:
         """Simulate it, and check its outcome: every run ends, and ends well unless code raised or no worker is left;
         whatever ends well has run all of its nodes; nothing that can be made again is lost; without a death no node
-        runs twice.
+        runs twice. Where there are impure nodes, a run may also end because one did not return the same again; and
+        nothing is computed from two attempts at one (`Origins`).
 
         Raises AssertionError or InvariantViolation if something does not hold.
         """
@@ -177,7 +208,9 @@ class Trial:
         raised = any([isinstance(one.failure, SegmentRaise) for one in shown.failures])
         none_left = self.restart is None and len({one.worker for one in deaths}) >= self.workers
         tied = any([node.pin >= 0 for one in self.submissions for node in one.planned.graph.nodes])
-        may_fail = raised or none_left or (tied and self.restart is None)
+        objects = any([isinstance(one.failure, ObjectLoss) for one in shown.failures])
+        impure = bool(self.impure) and bool(deaths or objects)
+        may_fail = impure or raised or none_left or (tied and self.restart is None) or objects
         if not may_fail:
             assert finished == {*range(len(self.submissions))}, f"finished: {finished}"
             assert not shown.lost_values, f"lost: {shown.lost_values}"
@@ -189,24 +222,25 @@ class Trial:
         )
         for run in finished:
             assert {node for one, node in ran if one == run} == {*range(len(self.submissions[run].planned.graph.nodes))}
-        if not deaths:
+        if not deaths and not objects:
             assert {*ran.values()} <= {1}
         return shown
 
 
-def try_seeds(first: int, last: int) -> list[tuple[int, str]]:
+def try_seeds(first: int, last: int, *, objects: bool = False, impure: bool = False) -> list[tuple[int, str]]:
     """Try seeds; return those that fail, with the error."""
     failing: list[tuple[int, str]] = []
     for seed in range(first, last):
         try:
-            Trial(seed).check()
+            Trial(seed, objects=objects, impure=impure).check()
         except Exception as error:  # whatever is wrong is told with its seed
             failing.append((seed, f"{type(error).__name__}: {error}"))
     return failing
 
 
 if __name__ == "__main__":
-    found = try_seeds(int(sys.argv[1]), int(sys.argv[2]))
+    kinds = {kind: kind in sys.argv[3:] for kind in ("objects", "impure")}
+    found = try_seeds(int(sys.argv[1]), int(sys.argv[2]), **kinds)
     for seed, error in found:
         print(seed, error[:300])
     print(f"{len(found)} of {int(sys.argv[2]) - int(sys.argv[1])} seeds fail")

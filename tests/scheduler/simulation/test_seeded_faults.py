@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raygrad.scheduler.machine import recovery_copies
+from raygrad.scheduler.simulation.scenario import ObjectLoss
 
 from .seeded_faults import Trial, try_seeds
 
@@ -37,6 +38,26 @@ def test_without_a_recovery_time_runs_are_forgotten_and_what_they_made_is_lost_w
     for trial in [one for one in map(Trial, range(400)) if one.recovery_time == float("inf")]:
         lost += len(trial.run().lost_values)
     assert lost
+
+
+def test_objects_may_be_lost_apart_from_workers():
+    assert try_seeds(0, SEEDS, objects=True) == []
+
+
+def test_what_is_lost_in_objects_of_runs_that_go_on_is_made_again():
+    """Of runs that have ended, not all can be."""
+    recovered = failed = 0
+    for trial in [Trial(seed, objects=True) for seed in range(400)]:
+        trial.failures = [one for one in trial.failures if isinstance(one, ObjectLoss)]
+        shown = trial.check()
+        recovered += any([nodes for _, _, nodes in shown.recoveries])
+        failed += len(shown.finished) < len(trial.submissions)
+    assert recovered >= 10
+    assert failed <= recovered / 10
+
+
+def test_nothing_is_computed_from_two_attempts_at_an_impure_function():
+    assert try_seeds(0, SEEDS // 2, impure=True) == []
 
 
 @pytest.mark.slow

@@ -41,9 +41,8 @@ def test_tensors_are_found_in_attributes_and_in_what_functions_capture() -> None
 
 def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
     w, other = leaf(), leaf()
-    data, tensors, filled = extract_tensors({"same": Layer(w), "again": [w, other]})
+    data, tensors = extract_tensors({"same": Layer(w), "again": [w, other]})
     assert [tensor is one for tensor, one in zip(tensors, (w, other), strict=True)] == [True, True]
-    assert filled == ""
     given = rg.tensor([1.0, 2.0], dtype=rg.float64)
     embedding = pickle.loads(pickle.dumps(Embedding(data, ((1, 2), (-1, 2)))))
     assert embedding.own == 1
@@ -58,7 +57,7 @@ def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
 
 
 def test_one_value_is_one_tensor_wherever_it_is_held() -> None:
-    data, _, _ = extract_tensors([leaf()])
+    data, _ = extract_tensors([leaf()])
     one, other = [Embedding(data, ((-1, 2),)) for _ in range(2)]
     assert one.kinds == [LEAF]
     tensors = nested_tensors_of([one, other], [3, 3], [None, None, None, np.ones(2)])
@@ -68,12 +67,6 @@ def test_one_value_is_one_tensor_wherever_it_is_held() -> None:
 
 
 def test_values_that_do_not_fit_are_refused() -> None:
-    data, _, _ = extract_tensors([leaf()])
+    data, _ = extract_tensors([leaf()])
     with pytest.raises(NotShippable, match="2 tensors came for objects that hold 1"):
         opened((Embedding(data, ((-1, 2),)),), {}, [leaf(), leaf()])
-
-
-def test_a_container_that_a_function_fills_is_named() -> None:
-    w, seen = leaf(), list[Any]()
-    _, _, filled = extract_tensors(lambda x: seen.append(x * w))
-    assert filled == "seen"

@@ -48,6 +48,15 @@ def test_arrays_come_back_with_dtype_and_shape():
     assert back.tolist() == array.tolist()
 
 
+def test_code_that_goes_by_value_says_in_which_file_and_lines_it_was_written():
+    def function() -> int:
+        return 1
+
+    code = as_worker(function).__code__
+    assert code is not function.__code__
+    assert (code.co_filename, list(code.co_lines())) == (__file__, list(function.__code__.co_lines()))
+
+
 def test_tensors_are_taken_out_of_a_value_once_each_and_put_back_as_what_they_proved_to_be():
     one, two = rg.tensor([1.0]), rg.tensor([2.0])
     data, pickler = pickle_around_tensors(("name", {"a": [one, two], "b": one, "point": Point(3.0)}))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
 import sys
 import threading
@@ -163,11 +164,28 @@ def test_a_module_of_the_user_s_goes_whole(tmp_path: Any, monkeypatch: Any):
     assert ship(hook).fingerprint != first.fingerprint
 
 
-def test_a_module_that_cannot_be_pickled_goes_by_name(tmp_path: Any, monkeypatch: Any):
+def test_what_cannot_be_pickled_in_a_module_goes_by_name(tmp_path: Any, monkeypatch: Any):
     source = "import threading\nlock = threading.Lock()\ndef double(x): return 2 * x\n"
     helpers = a_module("raygrad_test_locked", source, tmp_path, monkeypatch)
     copy = opened(lambda x: helpers.double(x))
-    assert copy.__closure__[0].cell_contents is helpers
+    helpers.double = None
+    inside = copy.__closure__[0].cell_contents
+    assert (copy(3), inside.lock) == (6, helpers.lock)
+    with pytest.raises(AttributeError, match=r"raygrad_test_locked.*'other'"):
+        assert inside.other
+
+
+def test_code_in_a_module_that_cannot_be_pickled_is_warned_of(tmp_path: Any, monkeypatch: Any):
+    source = "import threading\nlock = threading.Lock()\ndef locked():\n    with lock: return 1\n"
+    helpers = a_module("raygrad_test_locks", source, tmp_path, monkeypatch)
+    with pytest.warns(UserWarning, match="may use 'raygrad_test_locks.locked', which cannot be pickled"):
+        opened(lambda: helpers.locked())
+
+
+@pytest.mark.parametrize("made", [itertools.count(1), iter([1, 2]), map(abs, [1, 2])], ids=["count", "list", "map"])
+def test_a_captured_iterator_is_warned_of(made: Any):
+    with pytest.warns(UserWarning, match="captures 'made', a mutable object of the client"):
+        opened(lambda x: x * next(made))
 
 
 # ---- fingerprints ---------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, ObjectSpec
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship
-from raygrad.workers.interpreter.compiler import fingerprint
 from raygrad.workers.process.host import WorkerHost
+from raygrad.workers.values.fingerprints import digest
 
 from ...graph_nodes import hook_node, op_node, op_vjp_node, plain_node
 
@@ -158,9 +158,9 @@ def test_a_value_comes_after_others_as_it_is() -> None:
 def test_a_fingerprint_tells_bits_shapes_and_dtypes_apart_and_not_layouts() -> None:
     array = np.arange(6.0).reshape(2, 3)
     others = [array + 0.0, np.asfortranarray(array)]
-    assert {fingerprint([one]) for one in others} == {fingerprint([array])}
+    assert {digest([one]) for one in others} == {digest([array])}
     different = [array.reshape(3, 2), array.astype(np.float32), array + 1e-15, None, np.array([0.0]), np.array([-0.0])]
-    assert len({fingerprint([one]) for one in [array, *different]}) == 1 + len(different)
+    assert len({digest([one]) for one in [array, *different]}) == 1 + len(different)
 
 
 @pytest.mark.parametrize("undefined", [(0,), (1,), (0, 1)])

@@ -61,9 +61,11 @@ def test_it_is_known_before_how_much_will_come() -> None:
     assert 40 + 32 + 5600 <= sizes["cpu"] < 40 + 32 + 5600 + 100
 
 
-def test_nothing_is_found_where_something_is_poisoned() -> None:
-    assert not binding([POISON, []], pinned())[0].bind_named()
-    assert not binding([[1, 2], [3]], pinned(last=POISON))[0].bind_named()
+def test_nothing_is_found_where_something_is_poisoned_and_nothing_is_released() -> None:
+    """What was lost may be made again, and the call come again."""
+    for brought, pins in ([POISON, []], pinned()), ([[1, 2], [3]], pinned(last=POISON)):
+        assert not binding(brought, pins)[0].bind_named()
+        assert [*pins] == [(1, 7), (2, 8), (2, 9)]
 
 
 def test_what_came_first_and_made_way_for_what_came_after_it_is_brought_for_who_reads_it(monkeypatch: Any) -> None:

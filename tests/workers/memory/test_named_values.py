@@ -21,7 +21,6 @@ def holding(**values: Any) -> NamedValues:
 def test_a_name_holds_a_value_until_it_is_released() -> None:
     named = holding(a="a", b="b")
     assert (named[1, 0], named.get((1, 1)), len(named), (1, 1) in named) == ("a", "b", 2, True)
-    assert named.take((1, 0)) == "a"
     named.release([(1, 0), (1, 1), (7, 7)])
     assert (len(named), named.get(NO_NAME)) == (0, None)
     with pytest.raises(KeyError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,9 @@ from ...code.shipping import Shipment
 from ...code.warning_capture import WarningCollector
 from ...process.blas_threads import limit_blas
 from ...process.call_sequencer import FIRST_RANK, LAST_RANK, UNSEQUENCED, CallSequencer
+from ...process.default_session import remove_from_environment
 from ...process.emit_outbox import EmitOutbox
+from ...process.fault_points import REPLY_SECONDS, FaultHook
 from ...process.garbage_collection import freeze_loaded_modules
 from ...process.gpu_assignment import serve_gpus
 from ...process.host import CallProgress, WorkerHost
@@ -66,11 +69,12 @@ class WorkerActor:
 
     def __init__(self, name: str, blas_threads: int) -> None:
         _remove_repository_from_path()
+        remove_from_environment()
         importlib.import_module("raygrad.autograd")  # the catalogue of built-in ops
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[variable] = str(blas_threads)  # for libraries that are loaded later
         limit_blas(blas_threads)
-        self._host = WorkerHost(name, WarningCollector())
+        self._host = WorkerHost(name, WarningCollector(), may_be_lost=True)
         self._sequencer = CallSequencer()
         self._thread = SingleThreadExecutor("raygrad-worker")
         self._outbox = EmitOutbox(ChunkStore())
@@ -136,6 +140,8 @@ class WorkerActor:
                 records.append(record)
                 packed += objects
             answer = encode_answer(records)
+            if self._host.faults is not None:
+                threading.Timer(REPLY_SECONDS, self._host.faults.reached, ("reply",)).start()
             return (answer, *packed) if exports else answer
 
         withdrawn = any([one is WITHDRAWN for one in references])
@@ -167,6 +173,7 @@ class WorkerActor:
             record, values = host.run(call, references, time.perf_counter() - started)
             packing = time.perf_counter()
             packed = [host.pack(one) for one in values]
+            host.stored()
             return compact(encode_record(packed_since(record, packing))), packed
         except BaseException as error:  # also SystemExit, which would end the actor: the record says what happened
             seconds = time.perf_counter() - started
@@ -180,6 +187,10 @@ class WorkerActor:
     def progress(self) -> CallProgress | None:
         """See `WorkerHost.progress`; called as `stop`."""
         return self._host.progress()
+
+    def set_fault_hook(self, hook: FaultHook | None) -> None:
+        """Call a hook at the points of this worker; see `fault_points`."""
+        self._host.faults = hook
 
     def abandon_message(self, number: int, values: Sequence[Pinned]) -> None:
         """Cancel order `number`, whose arguments were lost: the values that it would have pinned are poison."""

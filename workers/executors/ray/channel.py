@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from raygrad.proto.ir.program import Pinned, Program
 
 from ...code.shipping import Shipment
+from ...process.fault_points import FaultHook
 from ...values.wire import Frame, Order, compact, encode_order, encode_program
 from ..base import SegmentId, Work
 from .actor import CONTROL_GROUP
@@ -216,6 +217,10 @@ class Channel:
     def progress(self) -> Any:
         """Ask the worker how far it is; return the reference of its answer."""
         return self.actor.progress.options(concurrency_group=CONTROL_GROUP).remote()
+
+    def set_fault_hook(self, hook: FaultHook | None) -> Any:
+        """Have the worker call a hook at its points; return the reference of its answer."""
+        return self.actor.set_fault_hook.options(concurrency_group=CONTROL_GROUP).remote(hook)
 
     def complete(self, number: int, works: Sequence[Work] = ()) -> None:
         """Note that a message was answered."""

@@ -79,6 +79,13 @@ def object_nodes(references: Sequence[Any]) -> dict[Any, frozenset[str]]:
     return {one: frozenset(found.get("node_ids") or ()) for one, found in locations.items()}
 
 
+def objects_nowhere(references: Sequence[Any]) -> set[Any]:
+    """Return those of some objects which are in no object store, nor on the disk of one, as far as this process knows,
+    which owns them: they are in this process's memory, or gone."""
+    locations = importlib.import_module("ray.experimental.locations").get_local_object_locations(list(references))
+    return {one for one, found in locations.items() if not found.get("node_ids") and not found.get("did_spill")}
+
+
 RAY_SHUT_DOWN: Final = (
     "Ray was shut down under this session (`ray.shutdown()` was called in this process), and its workers and their "
     "values are gone; open a new session, and leave it to the session to disconnect from Ray"
@@ -168,11 +175,8 @@ def _join_or_start(ray: Any, wanted: str, cpus: int, object_store_memory: int | 
     """Connect to the Ray at an address, or to the running one, or start one."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's coming default, without its warning
     options: dict[str, Any] = {"logging_level": logging.ERROR, "namespace": _namespace()}
-    found = "" if wanted else _running_ray()
-    wanted = wanted or found
+    wanted = ray_to_join(wanted)
     if wanted:
-        _check_reachable(wanted)
-        authenticate(wanted, found=bool(found) and os.environ.get("RAY_ADDRESS", "") in ("", "auto"))
         options |= {"address": wanted}
     else:
         here = len(os.sched_getaffinity(0))
@@ -196,6 +200,20 @@ def _join_or_start(ray: Any, wanted: str, cpus: int, object_store_memory: int | 
         if "ersion mismatch" not in str(error):
             raise
         raise ExecutionError(f"the Ray at {wanted} runs another version of Ray or Python: {error}") from error
+
+
+def ray_to_join(wanted: str) -> str:
+    """Return the HOST:PORT of the Ray that a session joins: `wanted`, or the running one; "" if it starts its own.
+
+    Raises:
+        ExecutionError: no Ray answers there, or it would not admit this process.
+    """
+    found = "" if wanted else _running_ray()
+    address = wanted or found
+    if address:
+        _check_reachable(address)
+        authenticate(address, found=bool(found) and os.environ.get("RAY_ADDRESS", "") in ("", "auto"))
+    return address
 
 
 def _on_lasting_thread(function: Callable[[], object]) -> None:

@@ -11,21 +11,19 @@ import math
 import os
 import threading
 import time
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from raygrad.autograd.devices.serving import is_simulated, simulated_memory
 from raygrad.errors import ExecutionError, WaitTimeout, WorkerLost
-from raygrad.proto.codec.values import Packed, pack_values
-from raygrad.proto.ir.program import Item, Pinned
+from raygrad.proto.codec.values import Packed
+from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 
 from ...code.shipping import Shipment
+from ...process.fault_points import FaultHook, FaultNotes
 from ...process.gpu_assignment import logical_gpus, resource_requests
 from ...values.packed_values import unpack_all
 from ...values.wire import compact, decode_answer, encode_call
@@ -34,7 +32,9 @@ from ..base import (
     CopyReady,
     Executor,
     JoinFailed,
+    ObjectGone,
     ObjectId,
+    ObjectsGone,
     Report,
     SegmentId,
     SegmentReturned,
@@ -70,23 +70,18 @@ from .connection import (
     disconnect,
     may_grow,
     node_id,
-    object_nodes,
     ray_module,
     store_statistics,
 )
 from .emit_receiver import EmitReceiver
+from .fault_notes import RayNotes
 from .flush_timer import FlushTimer
 from .links import measure_links
+from .stopped_processes import STOPPED_SECONDS, StoppedProcesses, kill
+from .stored_objects import StoredObjects
 
 SETTLE_DEADLINE: Final = 3.0
 """Seconds for the store's statistics to show that dropped objects are gone; they lag by some tenths."""
-
-HEADER_BYTES: Final = 2048
-"""The most bytes of an object in the store beside its arrays: their specs, and Ray's own header. Far less than the
-smallest object that is in the store at all."""
-
-RESCUE_DEADLINE: Final = 10.0
-"""Seconds to fetch an object from a node that is about to go."""
 
 RECORD_DEADLINE: Final = 10.0
 """Seconds to read a record that Ray says has arrived."""
@@ -95,9 +90,6 @@ MOST_RESTARTS: Final = 5
 """Processes that are started in the place of one worker within `RESTART_SECONDS`: more would die like these."""
 
 RESTART_SECONDS: Final = 60.0
-
-PUT_BYTES: Final = 64 * 1024
-"""An external read-only array of this size or more is put into the store once, while it lives (H17)."""
 
 HANDLED_SECONDS: Final = 0.01
 """Seconds between looks whether another thread has handled emits that come before a record."""
@@ -240,10 +232,7 @@ class RayExecutor(Executor):
         self._channels = [self._channel_to(index) for index in range(len(self._workers))]
         self._emits = EmitReceiver([channel.take_emits for channel in self._channels])
         self._flush_timer = FlushTimer(self._flush_overdue, FLUSH_SECONDS)
-        self._objects: dict[ObjectId, Any] = {}
-        self._sizes: dict[ObjectId, int] = {}
-        self._constants: dict[int, tuple[weakref.ref[Any], Any]] = {}
-        """By id of a live array, the object that holds it."""
+        self._objects = StoredObjects(ray)
         self._reports: list[Report] = []
         self._last_poll = 0.0
         """The time of the last poll, by `time.monotonic`."""
@@ -251,6 +240,7 @@ class RayExecutor(Executor):
         """By worker, when processes were started in its place, within the last `RESTART_SECONDS`."""
         self._asked: dict[int, tuple[Any, float]] = {}
         """By worker, a request for its progress that is not answered, and its time."""
+        self._stopped = StoppedProcesses(self.host, self._silence)
         self._closed = False
 
     def links(self) -> dict[str, Any]:
@@ -264,13 +254,13 @@ class RayExecutor(Executor):
         with self._lock:
             channel = self._channel(work.worker)
             call = work.call
-            references = [self._object(name) for name in work.arguments]
-            values = [self._stored(value, references) for value in call.externals]
+            references = [self._objects[name] for name in work.arguments]
+            values = [self._objects.external(value, references) for value in call.externals]
             frame = compact(encode_call(call._replace(externals=tuple(values))))
             if call.program not in channel.programs:
                 self._load(channel, work)
             for index, reference in enumerate(channel.run(work, frame, references)):
-                self._objects[ObjectId(call.run, call.segment, index)] = reference
+                self._objects.enter(ObjectId(call.run, call.segment, index), reference)
             if channel.batch is not None:
                 self._flush_timer.schedule()
 
@@ -278,7 +268,7 @@ class RayExecutor(Executor):
         with self._lock:
             about, reference = self._channel(worker).fetch(run, value, after, requested)
             self._pending[about] = _PendingReply(worker, -1, _Fetched(run, value))
-            self._objects[value_object(run, value)] = reference
+            self._objects.enter(value_object(run, value), reference)
 
     def withdraw(self, names: Sequence[tuple[int, SegmentId]]) -> None:
         with self._lock:
@@ -298,8 +288,8 @@ class RayExecutor(Executor):
     def _withdrawn(self, index: int, part: WithdrawalPart, numbers: Sequence[int]) -> None:
         """Enter which messages a worker had not begun; report the withdrawal once all workers have answered."""
         for work in self._channels[index].take_withdrawn(part, numbers):
-            for number in range(len(work.program.exports)):
-                self._objects.pop(ObjectId(work.call.run, work.call.segment, number), None)
+            call, exports = work.call, range(len(work.program.exports))
+            self._objects.forget([ObjectId(call.run, call.segment, number) for number in exports])
             part.withdrawal.works.append(work)
         part.withdrawal.unanswered -= 1
         if not part.withdrawal.unanswered:
@@ -332,6 +322,20 @@ class RayExecutor(Executor):
             except self._ray.exceptions.RayError:
                 continue  # its calls say so, too
         return found
+
+    def set_fault_hook(self, worker: int, hook: FaultHook | None) -> None:
+        with self._lock:
+            if not self._can_send(worker):
+                raise WorkerLost(self.unusable or f"{self._workers[worker].name} is lost", self._workers[worker].name)
+            answer = self._channels[worker].set_fault_hook(hook)
+        try:
+            self._ray.get(answer, timeout=START_DEADLINE)
+        except self._ray.exceptions.RayError as error:
+            name = self._workers[worker].name
+            raise WorkerLost(f"{name} does not answer ({error_line(error)})", name) from error
+
+    def fault_notes(self) -> FaultNotes:
+        return RayNotes()
 
     def replace(self, worker: int) -> bool:
         """The new actor gets messages at once, which Ray delivers when its process is there. It runs on the node of the
@@ -396,8 +400,7 @@ class RayExecutor(Executor):
 
     def rename(self, name: ObjectId, other: ObjectId) -> None:
         with self._lock:
-            self._objects[other] = self._objects.pop(name)
-            self._sizes[other] = self._sizes.pop(name, 0)
+            self._objects.rename(name, other)
 
     # ---- workers that come and go ------------------------------------------------------------------------------------
 
@@ -479,26 +482,16 @@ class RayExecutor(Executor):
                 return
             mates = [one for one in self._workers if one.node_id == process.node_id and not one.lost]
             if process.node_id != self.host and (len(mates) == 1 or process.node_id in read_leaving()):
-                self._rescue_objects(process.node_id)
+                self._objects.rescue(process.node_id)
             self._ray.kill(process.actor)
             self._enter_loss(worker, f"process {process.pid} was ended: the session let go of the worker")
-
-    def _rescue_objects(self, node: str) -> None:
-        """Put objects that are in the store of one node only into that of this process's node."""
-        there = object_nodes(list(self._objects.values())) if self._objects else {}
-        for name, reference in list(self._objects.items()):
-            if there.get(reference) == frozenset((node,)):
-                try:
-                    self._objects[name] = self._ray.put(self._ray.get(reference, timeout=RESCUE_DEADLINE))
-                except self._ray.exceptions.RayError:
-                    continue  # whoever reads it says what is wrong with it
 
     def copy(self, worker: int, run: int, value: int) -> None:
         with self._lock:
             about, reference = self._channel(worker).copy(run, value)
             name = copy_object(run, value)
             self._pending[about] = _PendingReply(worker, -1, name)
-            self._objects[name] = reference
+            self._objects.enter(name, reference)
 
     def forget_programs(self, keys: Sequence[bytes]) -> None:
         with self._lock:
@@ -568,24 +561,6 @@ class RayExecutor(Executor):
                 else:
                     self._flush_timer.schedule()
 
-    def _object(self, name: ObjectId) -> Any:
-        reference = self._objects.get(name)
-        if reference is None:
-            raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
-        return reference
-
-    def _stored(self, value: Any, references: list[Any]) -> Any:
-        """Return an external input as the call names it: a large read-only array goes by reference."""
-        if type(value) is not np.ndarray or value.nbytes < PUT_BYTES or value.flags.writeable:
-            return value
-        known = self._constants.get(id(value))
-        if known is None or known[0]() is not value:
-            identity = id(value)
-            watch = weakref.ref(value, lambda _: self._constants.pop(identity, None))
-            known = self._constants[identity] = (watch, self._ray.put(pack_values([value])))
-        references.append(known[1])
-        return Item(len(references) - 1, 0)
-
     # ---- answers ----------------------------------------------------------------------------------------------------
 
     def poll(self, timeout: float) -> list[Report]:
@@ -616,6 +591,8 @@ class RayExecutor(Executor):
             self._check_connection()
             if self._restarts:
                 self._give_up_restarts()
+            if pause > 0 and not self._reports and self._pending and self._connection.alive:
+                self._end_stopped()
             if arriving and looks and self._connection.alive and not self._closed:
                 self._look_for_arrivals()
             for channel in self._channels:
@@ -623,6 +600,24 @@ class RayExecutor(Executor):
                     channel.flush()
             reports, self._reports = self._reports, []
             return reports
+
+    def _end_stopped(self) -> None:
+        """End workers whose processes were stopped, and do not go on."""
+        for index in self._stopped.look(self._workers, lambda: {one.worker for one in self._pending.values()}):
+            worker = self._workers[index]
+            kill(worker.pid)  # Ray would ask the process to end itself
+            self._ray.kill(worker.actor)
+            why = f"was stopped by a signal, did not go on for {STOPPED_SECONDS:.0f} s, and was ended"
+            self._enter_loss(index, f"process {worker.pid} {why}")
+
+    def _silence(self, index: int) -> float:
+        """Return for how many seconds a worker has not said how far it is; ask it if nobody has."""
+        asked = self._asked.get(index)
+        if asked is None or self._ray.wait([asked[0]], timeout=0)[0]:
+            if self._can_send(index):
+                self._asked[index] = (self._channels[index].progress(), time.monotonic())
+            return 0.0
+        return time.monotonic() - asked[1]
 
     def _receive(self, waiting: list[Any], pause: float) -> None:
         """Turn the answers that are here into reports, waiting for the first."""
@@ -663,7 +658,7 @@ class RayExecutor(Executor):
                     if record is None:  # it was withdrawn
                         continue
                     for position, (size, _) in enumerate(record.exports):
-                        self._sizes[ObjectId(record.run, record.segment, position)] = size
+                        self._objects.measured(ObjectId(record.run, record.segment, position), size)
                     if record.status == "done":
                         channel.record_duration(work, record.seconds)
                     report = SegmentReturned(record, spent)
@@ -676,11 +671,11 @@ class RayExecutor(Executor):
                     self._reports.append(CallInterrupted(*answer))
             elif isinstance(what, ObjectId):
                 ok, size, _ = answer
-                self._sizes[what] = size
+                self._objects.measured(what, size)
                 self._reports.append(CopyReady(what.run, what.number, ok, size))
             elif isinstance(what, _Fetched):
                 ok, size, left = answer
-                self._sizes[value_object(*what)] = size
+                self._objects.measured(value_object(*what), size)
                 self._reports.append(ValueReady(*what, ok, size, left=left))
 
     def _take_chunks(self, reference: Any) -> None:
@@ -714,10 +709,14 @@ class RayExecutor(Executor):
         worker = self._workers[index]
         exceptions = self._ray.exceptions
         if isinstance(what, _Restart):
-            self._restarted(index, what, None)
+            if not self.restart(index):  # its node may have gone meanwhile: then another one has room
+                self._restarted(index, what, None)
             return
-        died = isinstance(error, exceptions.RayActorError)
-        if died and getattr(error, "actor_id", None) == worker.actor_id:
+        gone = isinstance(error, exceptions.ObjectLostError)
+        if gone:
+            self._reports.append(ObjectsGone(self._objects.gone(error)))
+        died = gone or isinstance(error, exceptions.RayActorError)
+        if getattr(error, "actor_id", None) == worker.actor_id:
             self._lose(index, error)
             if isinstance(what, WithdrawalPart):
                 self._withdrawn(index, what, ())
@@ -727,7 +726,7 @@ class RayExecutor(Executor):
                 self._channels[index].abandon_message(number, awaited)
             for work in awaited:
                 record = failed_record(work.call, worker.name, worker.pid, as_execution_error(error))
-                if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
+                if died:  # what it reads is lost, or was to come from a worker that died: this is no failure of its own
                     record = record._replace(status="skipped", failure=None)
                 self._reports.append(SegmentReturned(record))
         elif isinstance(what, WithdrawalPart):
@@ -757,20 +756,25 @@ class RayExecutor(Executor):
             if isinstance(what, WithdrawalPart):
                 self._withdrawn(index, what, ())
             elif isinstance(what, ObjectId):
-                self._objects.pop(what, None)
+                self._objects.forget((what,))
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 
     def read(self, name: ObjectId, timeout: float | None) -> Any:
         ray = self._ray
         with self._lock:
-            reference = self._object(name)
+            reference = self._objects[name]
             if self.unusable:
                 raise WorkerLost(self.unusable)
         try:
             packed = ray.get(reference, timeout=timeout)
         except ray.exceptions.GetTimeoutError as error:
             raise WaitTimeout(f"the object {tuple(name)} was not here in {timeout} s") from error
+        except ray.exceptions.ObjectLostError as error:
+            with self._lock:
+                gone = self._objects.gone(error)
+                self._reports.append(ObjectsGone(gone if name in gone else (*gone, name)))
+            raise ObjectGone(f"the object {tuple(name)} is gone from the store") from error
         except ray.exceptions.RayActorError as error:
             raise WorkerLost(f"the worker that was to return a value died ({error_line(error)})") from error
         except ray.exceptions.RayError as error:
@@ -782,8 +786,7 @@ class RayExecutor(Executor):
 
     def drop(self, name: ObjectId) -> None:
         with self._lock:
-            self._objects.pop(name, None)
-            self._sizes.pop(name, None)
+            self._objects.drop(name)
 
     @property
     def busy(self) -> bool:
@@ -801,9 +804,8 @@ class RayExecutor(Executor):
         while True:
             used = store_statistics()["bytes_used"]
             with self._lock:
-                held = sum(self._sizes.values()) + self.constant_bytes
-                headers = HEADER_BYTES * (len(self._sizes) + len(self._constants))
-            if used <= held + headers or time.monotonic() > deadline:
+                most = self._objects.most_bytes
+            if used <= most or time.monotonic() > deadline:
                 return used
             time.sleep(0.02)
 
@@ -811,7 +813,7 @@ class RayExecutor(Executor):
     def constant_bytes(self) -> int:
         """Bytes of the client's arrays in the store, which are dropped when those arrays die."""
         with self._lock:
-            return sum(array.nbytes for watch, _ in list(self._constants.values()) if (array := watch()) is not None)
+            return self._objects.constant_bytes
 
     def pids(self) -> tuple[int, ...]:
         return tuple(worker.process_id() for worker in self._workers)
@@ -833,8 +835,6 @@ class RayExecutor(Executor):
             for channel in self._channels:
                 channel.close()
             self._objects.clear()
-            self._sizes.clear()
-            self._constants.clear()
         self._flush_timer.close()
         if self._connection.alive:
             for worker in starting:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.autograd.core.modes import state
@@ -35,6 +36,7 @@ class CallArguments:
         "args",
         "call_cost",
         "captured",
+        "changing",
         "cls",
         "embedded",
         "flags",
@@ -91,6 +93,8 @@ class CallArguments:
         """Leaves among the tensors in objects, by number."""
         self.reachable: Any = None
         """The leaves that its code may add gradient to."""
+        self.changing: Sequence[FunctionType] = ()
+        """Functions in objects that change variables of their own."""
         self.call_cost: CallCost | None = None
         """What is known of its time."""
         self.others: list[Any] = []
@@ -163,7 +167,11 @@ class CallArguments:
             return found.identity
         constant, identity = snapshot(arg, self.cls, place)
         if identity[0] in OBJECTS:
-            self.recorder.code.look_at_argument(self.written, self.fn, place, arg)
+            code = self.recorder.code
+            code.look_at_argument(self.written, self.fn, place, arg)
+            if changing := code.changing_functions(arg):
+                self.changing = (*self.changing, *changing)
+                code.ordered.add(self.fn)
         if constant.inside:
             self.embedded.append(constant)
             self.objects.append(arg)

@@ -38,6 +38,8 @@ def node_of(
         counter = arg._counter
         if counter is None:
             counter = arg.counter() if signature.saved_inputs is None else arg.counter_to_save()
+        if arg._shares_memory:
+            pending = call.recorder.inputs.saved_by_function(arg, pending)
         saved_inputs[i] = pending
         pending.record.saved |= residual_bit << pending.index
         tensors[i] = arg
@@ -79,6 +81,8 @@ def node_of(
         _path=record.paths[0],
         _input_tangents=tangents,
     )
+    if call.changing:
+        node.__dict__["_changing"] = call.changing
     if call.leaves:
         node.__dict__["_held_leaves"] = call.leaves
     here = state.here

@@ -30,7 +30,7 @@ from .call_costs import CallCost, declares_cost, hinted_seconds
 from .call_nodes import complete_node, node_of
 from .call_signature import CallSignature, any_on_device, context_of, with_flags
 from .deferred_signature import DeferredSignature, deferred_like, outputs_of_backward, structure_key
-from .observations import Observations
+from .observations import Observations, RecentTable
 from .observed_signature import FunctionSignature, PendingObservation, declared_signature, signature_of_run
 from .outputs import fresh_outputs, wrap_outputs
 from .presumed_signature import PresumedSignature
@@ -53,7 +53,7 @@ class FunctionRecorder:
         self.code = code
         self.observed = observed
         self.execution = execution
-        self.call_signatures: dict[Any, CallSignature] = {}
+        self.call_signatures: dict[Any, CallSignature] = RecentTable()
         """By key, what calls of a user Function share."""
 
     def apply(self, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -86,7 +86,9 @@ class FunctionRecorder:
                 self.log.add(record)
                 values = [record.output(i) for i in range(1, len(call_signature.outputs))]
             result = one.returned(record, call_signature, values)
-            if self.code.will_run(one.shipped, forward=True):
+            if one.changing:
+                self.code.will_call(one.changing)
+            if self.code.will_run(one.shipped, forward=True) or one.changing:
                 record.effects = True
                 self.code.settle()
             elif self.execution.sync:
@@ -175,6 +177,7 @@ class FunctionCallInProgress(CallArguments):
             requires_grad=tuple(self.flags),
             recorded=self.recording,
             pure=bool(self.cls is self.written and is_pure(self.cls)),
+            impure=is_pure(self.written) is False,
             silent=False,
             expected=None,
             keywords=tuple(self.named),
@@ -324,8 +327,10 @@ class FunctionCallInProgress(CallArguments):
             learning.returned(result, node)
         if node is not None and self.shared is not None and may_change(self.written, signature):
             self.shared.save(recorder.inputs, node, self.args)
-        if node is not None and region is not None and (again := region.applied(node)) is not None:
-            node.discard_saved(RegionRematerialisation(again))
+        if node is not None and region is not None:
+            node.__dict__["_others"] = self.others
+            if (again := region.applied(node)) is not None:
+                node.discard_saved(RegionRematerialisation(again))
         return result
 
 

@@ -6,7 +6,7 @@ Filled in by the run listener as records of runs arrive; recording user Function
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .deferred_signature import is_structure
 from .numeric_arguments import NumericArguments, NumericRun, agree
@@ -17,18 +17,34 @@ if TYPE_CHECKING:
     from .observed_signature import FunctionSignature
 
 
+KEPT: Final = 1024
+"""Entries of a table: code that captures what changes at each step has another key each time."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class RecentTable(dict[K, V]):
+    """A dict that forgets the entries which were made first once it has `KEPT`: calls that need one run first again."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        if len(self) > KEPT:
+            del self[next(iter(self))]
+
+
 class Observations:
     """The tables of one session."""
 
     def __init__(self) -> None:
-        self.signatures: dict[Any, FunctionSignature] = {}
+        self.signatures: dict[Any, FunctionSignature] = RecentTable()
         """By key of a call, the signature of the Function (H3)."""
-        self.numbers: dict[Any, NumericArguments] = {}
+        self.numbers: dict[Any, NumericArguments] = RecentTable()
         """By key of a call without the values of its numbers, what runs with several of these have shown."""
-        self.structures: dict[Any, FunctionSignature | None] = {}
+        self.structures: dict[Any, FunctionSignature | None] = RecentTable()
         """By key of a structure (`structure_key`), a signature of calls that all return as many tensors; None if some
         have not."""
-        self.gradients: dict[Any, ObservedGradients] = {}
+        self.gradients: dict[Any, ObservedGradients] = RecentTable()
         """By key of a vjp, which gradients proved undefined, and which require grad (H5, H7)."""
         self.leaf_effects: dict[str, int] = {}
         """By code fingerprint, what user code might do with the `.grad` of leaves."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import is_
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.core.batched_data import innermost_data
@@ -29,7 +29,8 @@ from raygrad.autograd.storage.version_counter import AnnotatedVersion, exchanged
 from raygrad.autograd.tensor.tangent_levels import Tangents
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.autograd.vmap.batched_backward import for_each_example
-from raygrad.errors import AutogradError, DroppedError, SessionError
+from raygrad.errors import AutogradError, CheckpointError, DroppedError, SessionError
+from raygrad.workers.code.shipping import warn_once
 from raygrad.workers.interpreter.derivatives import CHANGES, READS
 from raygrad.workers.values.contexts import WRITABLE
 
@@ -80,6 +81,10 @@ class RecordedFunction(FunctionNode):
     """What it captured then (H16)."""
     _call_cost: CallCost | None = None
     """What is known of the time of its forward."""
+    _changing: Sequence[FunctionType] = ()
+    """Functions in objects that were given to forward, and that change variables of their own."""
+    _others: Sequence[Any] = ()
+    """In a checkpointed region, what identifies the arguments that are no tensors."""
     _leaf_effects: int = 0
     """What backward might do with the `.grad` of leaves; see `of_gradients`."""
     _held_leaves: Mapping[int, Tensor] = MappingProxyType({})
@@ -217,7 +222,9 @@ class RecordedFunction(FunctionNode):
         assert self._repetition is not None
         data = [self._recorder.inputs.leaf(grad) if isinstance(grad, Tensor) else grad for grad in grads]
         with self._recorder.log.lock:
-            context, outputs, inputs = self._repetition.run(self._recorder, data)
+            context, outputs, inputs, application = self._repetition.run(self._recorder, data)
+        if application is not None and self._attributes_kind:
+            self._check_alike(application)
         own = self.__dict__
         kept = own["_saved_inputs"], own["_tensors"]
         own["_context"], own["_saved_outputs"] = context, outputs
@@ -233,6 +240,32 @@ class RecordedFunction(FunctionNode):
                 own["_context"], own["_saved_outputs"] = None, _NONE
             if self._context is None or inputs is None:  # else a backward to come reads what this one has left
                 own["_saved_inputs"], own["_tensors"] = kept
+
+    def _check_alike(self, second: RecordedFunction) -> None:
+        """Check that the application in a second run of a checkpointed region sets the attributes on its ctx that the
+        first has set: eagerly they are those of the first.
+
+        Warns (UserWarning, once): its code changes what it captures, so that they may be others.
+
+        Raises:
+            CheckpointError: something that it reads, other than tensors, has been changed since.
+        """
+        code, name = self._recorder.code, self._applied.__name__
+        captured = code.captured_now(self._shipped, self._captured)
+        if self._fn != second._fn or self._others != second._others or captured is not self._captured:
+            raise CheckpointError(
+                f"{name}, applied in a checkpointed region, stores attributes on its ctx, and is run again for "
+                "backward after something that it reads (a variable, an argument) was changed: eagerly its "
+                f"attributes would be those of the first run, in a session they are those of the second; "
+                f"{REMEDY}, or change it after the backward"
+            )
+        if self._shipped.shipment.shares_state or self._changing:
+            warn_once(
+                self._applied,
+                f"'{name}' changes what it captures, stores attributes on its ctx, and is run again for backward since "
+                "it was applied in a checkpointed region: eagerly its attributes are those of the first run, in a "
+                f"session those of the second; {REMEDY}",
+            )
 
     def discard_saved(self, repetition: RegionRematerialisation) -> None:
         """Keep nothing of what was saved, and no versions of it: it will be rematerialised."""
@@ -401,6 +434,9 @@ class RecordedFunction(FunctionNode):
         code, before = self._recorder.code, self._shipped
         now = code.ship(self._applied)
         at_once = code.will_run(now)
+        if self._changing:
+            code.will_call(self._changing)
+            at_once = True
         if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
             captured = code.captured_now(before, self._captured) if self._captured else ()
             return self._fn, captured, at_once, before
@@ -463,6 +499,8 @@ class RecordedFunction(FunctionNode):
         saved = None if known is None else known.saved_outputs if is_output else known.saved_inputs
         return known is None or saved is None or (position in saved and (position, is_output) not in known.unchecked)
 
+
+REMEDY: Final = "pass what changes as a tensor argument of the Function"
 
 _NODES_OWN: Final = CONTEXT_ATTRIBUTES | frozenset(RecordedFunction.__annotations__)
 _TRAVELLING: Final = frozenset(("needs_input_grad", "materialize_grads"))

@@ -92,6 +92,8 @@ class Rematerialised(NamedTuple):
     """Those that were saved."""
     inputs: dict[int, Pending] | None = None
     """Those that were saved; None where they were kept."""
+    application: RecordedFunction | None = None
+    """The application in a second run of a region that this is of."""
 
 
 class RegionRematerialisation(NamedTuple):
@@ -104,7 +106,7 @@ class RegionRematerialisation(NamedTuple):
         """Have the region run again, unless it did for this pass."""
         other = self.again(grads)
         assert other._context is not None
-        return Rematerialised(other._context, other._saved_outputs, other._saved_inputs)
+        return Rematerialised(other._context, other._saved_outputs, other._saved_inputs, other)
 
 
 class CallRematerialisation(NamedTuple):

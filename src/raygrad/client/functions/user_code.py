@@ -8,7 +8,8 @@ workers' `code` defines. A fingerprint holds until the next submission (H17).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType, FunctionType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -16,10 +17,13 @@ import numpy as np
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.tracebacks import attribute_of
+from raygrad.workers.code.captured_state import CapturedState
 from raygrad.workers.code.changing_code import definition_of
-from raygrad.workers.code.effects import gradient_effects
+from raygrad.workers.code.effects import changes_variables, functions_in, gradient_effects
 from raygrad.workers.code.foreign_generators import foreign_generator_in
+from raygrad.workers.code.guard import Guard
 from raygrad.workers.code.op_registry_sync import with_registrations
+from raygrad.workers.code.pickling import content_of
 from raygrad.workers.code.shipping import Shipped, ship, warn_once
 from raygrad.workers.executors.base import CODE_CACHE_SIZE
 
@@ -83,6 +87,8 @@ class UserCode:
         """What such code may change; see `Guard.places`."""
         self._tried: weakref.WeakSet[Any] = weakref.WeakSet()
         """Definitions of hooks and backwards that have run in this session."""
+        self._changes_variables: weakref.WeakKeyDictionary[CodeType, bool] = weakref.WeakKeyDictionary()
+        """Per function that was an argument, whether it changes variables of its own."""
         self._lasting: dict[type[Any], tuple[Shipped, int]] = {}
         """Classes of earlier submissions whose fingerprints hold as long as their guards do: in this process, where no
         registrations belong to them, and without captured arrays, which must not be kept alive."""
@@ -134,6 +140,26 @@ class UserCode:
             self._changing |= shipment.watched.places()
         self.waits = True
         return True
+
+    def changing_functions(self, value: Any) -> list[FunctionType]:
+        """Return the functions in an argument that change variables of their own, and have those of the program: in
+        this process."""
+        if not self._inputs.by_reference or self._log.trace is not None:
+            return []
+        found: list[FunctionType] = []
+        for function in functions_in(value):
+            changes = self._changes_variables.get(function.__code__)
+            if changes is None:
+                changes = self._changes_variables[function.__code__] = changes_variables(function)
+            if changes:
+                found.append(function)
+        return found
+
+    def will_call(self, functions: Iterable[FunctionType]) -> None:
+        """Take note that a node is recorded which calls such functions, so that it is to run at once."""
+        for function in functions:
+            self._changing |= CapturedState([function], content=content_of, guard=Guard()).guard.places()
+        self.waits = True
 
     def settled(self) -> None:
         """Take note that what was recorded has run."""

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from raygrad.autograd.core.array_layout import is_array
+from raygrad.autograd.core.array_layout import is_array, is_dense_or_expanded
 from raygrad.autograd.core.batched_data import Batched, single_value_error
 from raygrad.autograd.core.recorder import Data, Pending
 from raygrad.autograd.devices.serving import device_of, is_device_array, to_host
@@ -30,6 +30,7 @@ from raygrad.workers.code.guard import is_fixed
 from .record_log import RecordLog
 from .records import Constant, LeafRecord, NodeRecord, spec_of_array
 from .snapshot_cache import SnapshotCache, is_still, value_of_leaf
+from .watched_leaves import WatchedLeaves
 
 
 class InputRecorder:
@@ -40,6 +41,7 @@ class InputRecorder:
         self.by_reference = by_reference
         """User code and arrays of devices may be used as they are, in this process (H23)."""
         self.snapshots = SnapshotCache(self.constant_of)
+        self.watched = WatchedLeaves(log)
 
     def leaf(self, tensor: Tensor) -> Pending:
         """Return the pending value that stands for a tensor's array as it is now."""
@@ -72,6 +74,7 @@ class InputRecorder:
             pending = self.constant_array(data)
         elif tensor._shares_memory and log.trace is None:
             pending = LeafRecord(recorder, self.snapshots.of(data)).output()
+            self.watched.watch(pending, data, tensor)
         else:
             pending = self.constant_array(copy_as_laid(data))
         tensor._snapshot = (recorder, counter[0], pending)
@@ -80,6 +83,21 @@ class InputRecorder:
             if is_array(data) and is_array(before) and before.tobytes() != data.tobytes():
                 refresh_views(tensor, recorder)  # NumPy has written to the memory that they show
         return pending
+
+    def saved_by_function(self, tensor: Tensor, pending: Pending) -> Pending:
+        """Return what a Function saves of a tensor with this pending value: of an array with gaps, which eagerly it is
+        given a copy of, a value that does not follow the memory."""
+        data = tensor._data
+        if type(data) is not np.ndarray or type(pending.record) is not LeafRecord or is_dense_or_expanded(data):
+            return pending
+        return LeafRecord(self.log.recorder, pending.record.constant).output()
+
+    def renew_snapshots(self) -> None:
+        """Let what was saved of memory that NumPy has written to since be what stands there now: a pass begins."""
+        if self.log.trace is None:
+            for tensor in self.watched.renew(self.snapshots.of):
+                if has_views(tensor):
+                    refresh_views(tensor, self.log.recorder)
 
     def _followed(self, view: Tensor, data: Pending) -> Pending:
         """Return the pending value of a view of memory that NumPy may have written to since."""

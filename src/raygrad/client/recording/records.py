@@ -22,7 +22,6 @@ from raygrad.proto.ir.nodes import Node, OpCall, OpVjp
 from raygrad.proto.ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
 from raygrad.workers.code.array_form import ARRAYS, NUMERIC, FormedArray, base_of, form_of
 from raygrad.workers.code.nested_tensors import Embedding, copy_argument, extract_tensors, holds_tensors
-from raygrad.workers.code.shipping import warn_once
 
 from .source_locations import Site
 
@@ -128,15 +127,9 @@ def _embedded(value: Any, function: type[Any], name: int | str) -> tuple[Constan
     """Return the same of an argument with tensors in it, which are yet to be placed."""
     what = f"argument {name!r} of {function.__name__}.apply"
     try:
-        data, tensors, filled = extract_tensors(value)
+        data, tensors = extract_tensors(value)
     except NotShippable as error:
         raise NotShippable(f"{what}: {error}") from error
-    if filled:
-        warn_once(
-            value,
-            f"{what} captures '{filled}', a mutable object of the client: what it changes there stays on the worker "
-            "that runs it; send values back with rg.emit(name, value), to a handler given to session.on(name, handler)",
-        )
     places = tuple([(-1, kind_of_capture(tensor)) for tensor in tensors])
     return Constant(Embedding(data, places), inside=tensors), ("embedded", data, places)
 

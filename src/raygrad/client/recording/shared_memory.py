@@ -74,6 +74,7 @@ class SharedMemory:
         Raises:
             SessionError: an array was written to meanwhile, too.
         """
+        written: list[Array] = []
         while self.changed:
             _, (tensor, memory, checksum) = self.changed.popitem()
             data = tensor._data
@@ -82,6 +83,13 @@ class SharedMemory:
             value, array = read(data), memory()
             if value is None or array is None or value.shape != array.shape or value.dtype != array.dtype:
                 continue
+            if _checksum(array) != checksum and any([np.may_share_memory(array, other) for other in written]):
+                raise SessionError(
+                    f"two tensors over memory that overlaps (of arrays of shapes {written[-1].shape} and "
+                    f"{array.shape}) were changed in place by one Function: in a session each is changed by itself, "
+                    "and what both have is not known; give the Function one tensor, of which the others are views "
+                    "(rg.from_numpy(array)[1:]), or apply it outside of the session"
+                )
             if _checksum(array) != checksum:
                 raise SessionError(
                     f"an array (shape {array.shape}) was written to while a session was changing the tensor that "
@@ -90,6 +98,7 @@ class SharedMemory:
                     "its own (rg.tensor(array))"
                 )
             np.copyto(array, value)
+            written.append(array)
             if tensor.grad_fn is None:
                 tensor._data = array
                 tensor._snapshot = (data.record.recorder, tensor.counter()[0], data)

@@ -101,13 +101,17 @@ def admission(planner: Planner, memory: Memory, deterministic: bool) -> Callable
     return admitted
 
 
-def worker_index(workers: tuple[WorkerSpec, ...], worker: Any) -> int:
+def worker_index(where: str, workers: tuple[WorkerSpec, ...], worker: Any) -> int:
     """Return the index of a worker that is given by index or name.
+
+    Args:
+        where: what takes it, for errors.
+        workers: those of the session.
+        worker: what was given.
 
     Raises:
         TypeError, ValueError: there is none.
     """
-    where = "session.remove_worker(...)"
     if isinstance(worker, str):
         names = [one.name for one in workers]
         if worker not in names:

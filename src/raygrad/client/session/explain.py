@@ -7,7 +7,7 @@ the plan cache, so that a submission of the same graph finds it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,8 +28,11 @@ from ..submission.submission import build, needed_records
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.graph import Graph
-    from raygrad.scheduler.planning.planner import Planner
+    from raygrad.scheduler.model.costs import Costs
+    from raygrad.scheduler.model.plan import Cluster
+    from raygrad.workers.executors.calls import GraphSubmission
 
+    from ..recording.source_locations import Site
     from .session import Session
 
 _looks = itertools.count(-2, -1)
@@ -51,8 +54,7 @@ def explain(
     all_tensors("session.explain", tensors)
     workers = None if workers is None else whole("session.explain(workers=...)", workers, 1, MOST_WORKERS)
     gpus = None if gpus is None else whole("session.explain(gpus=...)", gpus, 0, MOST_WORKERS)
-    log, observed = session._log, session._observed
-    inputs, code = session._recorder.inputs, session._recorder.code
+    log, code = session._log, session._recorder.code
     if log.closed:
         raise log.closed_error("this session is closed: explain what is recorded before its end, or report on a run")
     with log.lock:
@@ -64,42 +66,71 @@ def explain(
         with looking_in_program_order(log, records, code.ordered) as ordered:
             records = ordered
             built = build(0, ordered, code.requests, hints=code.call_costs.hints(ordered))
-        submission = built.submission
-        graph = submission.graph
-        sites, name_of = [record.site for record in records], session._driver.executor.name_of
-        planner = session._driver.planner
-        try:
-            planned, residency = session._driver.preview(submission)
-            elsewhere = None if workers is None and gpus is None else _elsewhere(graph, planner, workers, gpus)
-        except PlanError as error:
-            call_nodes(error, graph, sites, name_of)
-            raise
-        facts = explain_plan(
-            planned.graph,
-            residency,
-            planner.costs,
-            planner.cluster,
-            planned.plan,
-            staged=not inputs.by_reference,
-            ordered=code.ordered,
-        )
         sent = [one for one in built.sources if isinstance(one, Constant) and one.moved]
-        left = [DeviceTransfer(-1, -1, one.moved, "cpu", one.value.nbytes) for one in sent]
-        return Explanation(
-            plan=replace(facts, transfers=(*left, *facts.transfers)),
-            graph=label_graph(planned.graph, name_of, sites),
-            infer=tuple(SignatureWait(name, *waited) for name, waited in observed.first_runs.items()),
-            hooks=tuple(observed.client_hooks.items()),
-            elsewhere=elsewhere,
-        )
+        left = tuple([DeviceTransfer(-1, -1, one.moved, "cpu", one.value.nbytes) for one in sent])
+        sites = [record.site for record in records]
+        return explain_submission(session, built.submission, sites, workers=workers, gpus=gpus, left=left)
 
 
-def _elsewhere(graph: Graph, planner: Planner, workers: int | None, gpus: int | None) -> OtherMachines:
+def explain_submission(
+    session: Session,
+    submission: GraphSubmission,
+    sites: Sequence[Site | None],
+    *,
+    workers: int | None = None,
+    gpus: int | None = None,
+    left: tuple[DeviceTransfer, ...] = (),
+) -> Explanation:
+    """Return the explanation of a graph that is about to be submitted; `sites` are the user's lines of its nodes, and
+    `left` the values that left a device for it at the client.
+
+    Raises:
+        PlanError: no worker, here or there, can run one of the nodes; or there are more GPUs than workers.
+    """
+    observed, inputs, code = session._observed, session._recorder.inputs, session._recorder.code
+    graph, driver, name_of = submission.graph, session._driver, session._name_of
+    costs, cluster = driver.costs, driver.planning_cluster
+    try:
+        planned, residency = driver.preview(submission)
+        elsewhere = None if workers is None and gpus is None else _elsewhere(graph, costs, cluster, workers, gpus)
+    except PlanError as error:
+        call_nodes(error, graph, sites, name_of)
+        raise
+    facts = explain_plan(
+        planned.graph,
+        residency,
+        costs,
+        cluster,
+        planned.plan,
+        staged=not inputs.by_reference,
+        ordered=code.ordered,
+    )
+    return Explanation(
+        plan=replace(facts, transfers=(*left, *facts.transfers)),
+        graph=label_graph(planned.graph, name_of, sites),
+        infer=tuple(SignatureWait(name, *waited) for name, waited in observed.first_runs.items()),
+        hooks=tuple(observed.client_hooks.items()),
+        elsewhere=elsewhere,
+    )
+
+
+def preview_submissions(session: Session, show: Callable[[Explanation], None]) -> None:
+    """Call `show` with the explanation of each submission of a session before it is sent; if it raises, the submission
+    is not sent. Submissions that only learn the outputs of a Function are sent unseen."""
+
+    def preview(submission: GraphSubmission, sites: Sequence[Site | None]) -> None:
+        session.costs.learn()
+        show(explain_submission(session, submission, sites))
+
+    session._submitter.preview = preview
+
+
+def _elsewhere(graph: Graph, costs: Costs, cluster: Cluster, workers: int | None, gpus: int | None) -> OtherMachines:
     """Plan the graph for other machines, and simulate the plan. What is not said stays as it is here."""
-    here = planner.cluster.workers
+    here = cluster.workers
     workers = len(here) if workers is None else workers
     gpus = min(workers, sum("cuda" in one.kinds for one in here)) if gpus is None else gpus
-    planned, simulated = what_if(graph, planner.costs, workers=workers, gpus=gpus, like=planner.cluster)
+    planned, simulated = what_if(graph, costs, workers=workers, gpus=gpus, like=cluster)
     return OtherMachines(
         workers=workers,
         gpus=gpus,

@@ -16,7 +16,7 @@ from raygrad.workers.values.packed_values import POISON
 from ..recording.records import NodeRecord
 
 if TYPE_CHECKING:
-    from raygrad.workers.executors.driver import Driver
+    from raygrad.workers.executors.session_driver import SessionDriver
 
     from ..recording.record_log import RecordLog
     from ..submission.failures import Failures
@@ -28,7 +28,7 @@ class Fetcher:
     """Fetches values for one session."""
 
     def __init__(
-        self, log: RecordLog, submitter: Submitter, waiter: Waiter, failures: Failures, driver: Driver
+        self, log: RecordLog, submitter: Submitter, waiter: Waiter, failures: Failures, driver: SessionDriver
     ) -> None:
         self._log = log
         self._submitter = submitter

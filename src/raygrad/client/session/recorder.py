@@ -135,6 +135,16 @@ class SessionRecorder(Recorder):
 
     def note_change(self, tensor: Tensor) -> None:
         self.log.shared.note_change(tensor)
+        if type(tensor._data) is np.ndarray:
+            self.inputs.watched.release(tensor._data)
+
+    def note_view(self, value: Pending, op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> None:
+        rest = operands[1:]
+        if self.log.trace is None and not any([isinstance(one, Tensor) for one in rest]):
+            self.inputs.watched.note_view(value, op, (self.inputs.leaf(operands[0]), *rest), params)
+
+    def begin_pass(self) -> None:
+        self.inputs.renew_snapshots()
 
     # ---- what is noted ----------------------------------------------------------------------------------------------
 

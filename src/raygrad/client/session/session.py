@@ -10,8 +10,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -24,13 +25,13 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DeviceError, SessionError
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
-from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
-from raygrad.scheduler.planning.planner import Planner
 from raygrad.tracebacks import public
 from raygrad.workers.code.warning_filters import filters_in_force
+from raygrad.workers.executors.base import Executor
 from raygrad.workers.executors.deadlines import Limits
 from raygrad.workers.executors.driver import Driver
+from raygrad.workers.executors.session_driver import DriverSettings
 
 from ..compile.compiled import CompiledFunction
 from ..functions.call_costs import CallCosts
@@ -63,7 +64,8 @@ from ..submission.run import Run, RunLink
 from ..submission.run_listener import RunListener
 from ..submission.run_table import RunTable
 from ..submission.waiter import Waiter
-from .backends import asks_for_gpus, check_options, devices_of, open_executor
+from . import session_defaults
+from .backends import asks_for_gpus, check_options, devices_of, open_workers
 from .costs import SessionCosts
 from .elastic import JOIN_SECONDS, Workers, admission, check_addition, check_elastic, checked_workers, worker_index
 from .execution import SessionExecution
@@ -90,7 +92,8 @@ class Session:
     block that entered first closes it.
 
     Args:
-        address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
+        address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT". None: what
+            RAYGRAD_ADDRESS says in the environment, as `raygrad run --on` sets it, and else "local".
         workers: how many; None means one per CPU that the address offers. On Ray also (least, most): as many as there
             is room for, more as Ray's autoscaler brings nodes while work waits, fewer when they have been idle for a
             minute.
@@ -144,7 +147,7 @@ class Session:
     @public
     def __init__(
         self,
-        address: str = "local",
+        address: str | None = None,
         *,
         workers: Workers = None,
         gpus: int | None = None,
@@ -166,6 +169,7 @@ class Session:
         journal: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
+        address, workers = session_defaults.with_defaults(address, workers)
         address = checked_address(address)
         count, scale = checked_workers(workers)
         deterministic = flag("Session(deterministic=...)", deterministic)
@@ -194,7 +198,9 @@ class Session:
         """What runs have shown of what things cost."""
         if costs is not None:
             self.costs.load(costs)
-        executor = open_executor(
+        for listener in tuple(session_defaults.before_open):
+            listener()
+        opened = open_workers(
             address,
             workers=count,
             gpus=gpus,
@@ -204,32 +210,36 @@ class Session:
             options=options,
         )
         try:
-            measured.links_were(**executor.links(), more_come=scale is not None)
-            check_numerics(executor.cluster, deterministic)
-            limited = limited_to(executor.cluster, memory, gpu_memory)
-            cluster = replace(limited, saved_stays=saved == WORKER)
-            planner = Planner(cluster, seed=seed, measured=measured)
+            measured.links_were(**opened.links(), more_come=scale is not None)
+            check_numerics(opened.cluster, deterministic)
+            limited = limited_to(opened.cluster, memory, gpu_memory)
         except BaseException:
-            executor.close()
+            opened.close()
             raise
-        self._devices = devices_of(executor.cluster)
+        self._devices = devices_of(opened.cluster)
         self._observed = observed = Observations()
         self._runs = runs = RunTable()
         self._held = held = HeldRecords()
         self._collector = collector = GarbageCollectorTuning()
         self._warnings = warnings = RemoteWarnings(filters_in_force())
         self._log = log = RecordLog(stores_residuals=saved != WORKER)
-        self._failures = failures = Failures(log, held, runs, executor.name_of)
-        self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, executor)
-        may_lose = executor.reports_unasked  # else no worker is lost alone, and copies would protect nothing
-        machine = Machine(
+        self._failures = failures = Failures(log, held, runs, opened.name_of)
+        self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, opened)
+        may_lose = opened.reports_unasked  # else no worker is lost alone, and copies would protect nothing
+        settings = DriverSettings(
+            cluster=replace(limited, saved_stays=saved == WORKER),
+            measured=measured,
+            seed=seed,
             recovery_time=recovery_time if may_lose and recovery_time is not None else inf,
             retries=retries if may_lose else 0,
+            limits=limits,
+            scale=scale,
+            admission=partial(admission, memory=memory, deterministic=deterministic),
         )
-        self._driver = driver = Driver(executor, planner, machine, self._listener, limits=limits, scale=scale)
-        driver.workers.admit = admission(planner, memory, deterministic)
+        self._name_of = opened.name_of
+        self._driver = driver = opened.start(settings, self._listener)
         self._memory = memory, gpu_memory
-        several = len(executor.cluster.workers) > 1
+        several = len(opened.cluster.workers) > 1
         unlocked = log.unlocked if several and count is not None and address == "local" else None
         self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)
         inputs = InputRecorder(log, by_reference=address == "local" and not strict)
@@ -237,12 +247,12 @@ class Session:
         code = UserCode(
             inputs,
             observed,
-            lambda shipped: executor.learn(shipped.fingerprint, shipped.shipment),
+            lambda shipped: opened.learn(shipped.fingerprint, shipped.shipment),
             call_costs,
             several_workers=several,
             remote=address != "local",
         )
-        link = RunLink(waiter, log, runs.clocks, executor.name_of)
+        link = RunLink(waiter, log, runs.clocks, opened.name_of)
         self._submitter = Submitter(
             link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync
         )
@@ -264,6 +274,8 @@ class Session:
         self._owner = 0
         """The thread that entered first."""
         leave_to_parent_in_forks(log, driver)
+        for listener in tuple(session_defaults.after_open):
+            listener(self)
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
@@ -324,7 +336,7 @@ class Session:
             if not discard:
                 self._finish()
         finally:
-            self._log.close(self._driver.executor.unusable)
+            self._log.close(self._driver.unusable)
             self._driver.close()
             self._collector.end()
             self._runs.history.clear()
@@ -346,7 +358,7 @@ class Session:
         waiter = self._waiter
         waiter.poll()
         waiter.raise_errors()
-        if self._driver.executor.unusable:
+        if self._driver.unusable:
             return  # what was not read is lost, which reading it says
         with self._warnings.deferred():  # one that is made an error must not keep values from being fetched
             self._submitter.submit()
@@ -411,6 +423,13 @@ class Session:
             PlanError: no worker, here or there, can run one of the nodes; or there are more GPUs than workers.
         """
         return explain(self, tensors, workers, gpus)
+
+    def progress(self) -> AbstractContextManager[None]:
+        """Show a bar on standard error, or in the notebook's cell, for each wait in a block: the segments that are
+        done, the bytes that they stored, and the predicted end. Outside of such a block a wait of more than two seconds
+        shows one where standard error is a terminal; RAYGRAD_PROGRESS=0 in the environment shows none anywhere."""
+        self._check_process()
+        return self._waiter.progress.requested()
 
     @contextmanager
     def deferred(self) -> Generator[None]:
@@ -593,7 +612,7 @@ class Session:
         """
         timeout = seconds("session.remove_worker(timeout=...)", timeout)
         self._check_open()
-        index = worker_index(self._driver.executor.cluster.workers, worker)
+        index = worker_index("session.remove_worker(...)", self._driver.cluster.workers, worker)
         deadline = None if timeout is None else time.monotonic() + timeout
         self._submitter.release_dropped()  # what nobody holds any more need not be brought anywhere
         with self._waiter.unlocked():
@@ -607,8 +626,8 @@ class Session:
     @property
     def worker_names(self) -> tuple[str, ...]:
         """The names of its workers: "worker 0", ..., without those that have left, are about to, or died."""
-        workers = self._driver.executor.cluster.workers
-        return tuple([workers[index].name for index in self._driver.workers.present])
+        workers = self._driver.cluster.workers
+        return tuple([workers[index].name for index in self._driver.present])
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -659,7 +678,7 @@ class Session:
         """Return the bytes that the executor's object store holds: on Ray, from its own statistics."""
         self._check_process()
         self._submitter.release_dropped()
-        return self._driver.executor.stored_bytes()
+        return self._driver.stored_bytes()
 
     def _device_of(self, device: Device) -> Device:
         """Return one of its devices, with its number; "cuda" is the current one of this process, or else the first.
@@ -685,3 +704,16 @@ def ambient() -> Session | None:
     """Return the session that this thread records into, or None."""
     recorder = state.recorder
     return recorder.session if isinstance(recorder, SessionRecorder) else None
+
+
+def executor_of(session: Session) -> Executor:
+    """Return what runs the calls of an open session: for faults (`raygrad.chaos`), which reach under what it promises.
+
+    Raises:
+        SessionError: it is closed, or its workers are those of a service.
+    """
+    session._check_open()
+    driver = session._driver
+    if not isinstance(driver, Driver):
+        raise SessionError(f"the workers of a session on {session.address} are a service's, and take no faults")
+    return driver.executor

@@ -7,7 +7,7 @@ and rolls back the variables that were written for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from ..submission.run import Run, RunLink
 from ..submission.submission import Submitted, needed_records
 
 if TYPE_CHECKING:
-    from raygrad.workers.executors.driver import Driver
+    from raygrad.workers.executors.session_driver import SessionDriver
 
     from ..functions.call_costs import CallCost
     from ..functions.user_code import UserCode
@@ -47,13 +47,16 @@ class Submitter:
         failures: Failures,
         graphs: GraphCache,
         costs: SessionCosts,
-        driver: Driver,
+        driver: SessionDriver,
         collector: GarbageCollectorTuning,
         *,
         sync: bool,
     ) -> None:
         self.sync = sync
         """Whether each submission is waited for."""
+        self.preview: Callable[[GraphSubmission, Sequence[Site | None]], None] | None = None
+        """Called with each submission before it is planned, but those that only learn the outputs of a Function; it may
+        raise, and nothing is submitted then."""
         self._link = link
         self._log = link.log
         self._waiter = link.waiter
@@ -141,6 +144,12 @@ class Submitter:
             error = DroppedError(f"what was recorded reads a value that was dropped: {failed[lost[0]]}")
             failures.fail(number, error)
             raise error
+        if self.preview is not None and not submission.graph.open_ended:
+            try:
+                self.preview(submission, sites)
+            except BaseException:
+                failures.fail(number, RunCancelled(f"run {number} was previewed, and not submitted"))
+                raise
         started = time.monotonic()
         try:
             with self._costs.lock:
@@ -178,7 +187,7 @@ class Submitter:
         next if there is anything to run."""
         self._take_dropped()  # of what is dropped from here on, the run may read some
         self._collector.collect_if_due()
-        if self._table.history or self._driver.executor.reports_unasked:
+        if self._table.history or self._driver.reports_unasked:
             self._driver.poll(submits=True)
         self._limit.wait()
         self._waiter.raise_errors()

@@ -15,6 +15,7 @@ from raygrad.proto.ir.program import INTERRUPTED, Failure, Record
 from raygrad.tracebacks import add_note, users_text
 from raygrad.workers.code.shipping import message_of, unpack_exception
 from raygrad.workers.executors.deadlines import Expired
+from raygrad.workers.executors.disagreement import Disagreement
 from raygrad.workers.executors.run_state import MOST_DEATHS
 
 from .node_names import added_name, node_name, segment_name
@@ -22,7 +23,7 @@ from .rollback import roll_back
 from .submission import unsubmitted_dependencies
 
 if TYPE_CHECKING:
-    from raygrad.workers.executors.driver import LostWorker
+    from raygrad.workers.executors.run_state import Lost
 
     from ..recording.held_records import HeldRecords
     from ..recording.record_log import RecordLog
@@ -68,7 +69,7 @@ class Failures:
             return RunCancelled(f"this value, made by {self.name(record)}, was not computed: {why}; apply it again")
         return DroppedError(f"this value, made by {self.name(record)}, was dropped: {why}; compute it again")
 
-    def report(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None) -> None:
+    def report(self, run: int, record: Record | None, reason: str, lost: Lost | None) -> None:
         """Note that a run cannot finish, see `Listener.failed`; the next sync point raises its error."""
         if run in self.runs:
             return
@@ -84,6 +85,9 @@ class Failures:
         elif isinstance(lost, Expired):
             where = self._expired_name(run, lost)
             error = _deadline_error(run, lost, where)
+        elif isinstance(lost, Disagreement):
+            where = self._node_name(lost.run, lost.node) if lost.run in self._table.active else ""
+            error = lost.error(where)
         elif lost is None:
             error = ExecutionError(f"run {run} was given up: {reason}")
         else:

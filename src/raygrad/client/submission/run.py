@@ -122,6 +122,11 @@ class Run:
         measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=alone, values=values)
 
     @property
+    def submitted(self) -> float:
+        """When planning began, on the session's clock, `time.monotonic`."""
+        return self._submitted
+
+    @property
     def seconds(self) -> float | None:
         """Seconds from the first call to a worker to the last record, to be held against
         `plan.predicted_seconds`; None until it has finished. A record that came while nobody waited counts from when

@@ -16,8 +16,6 @@ from raygrad.proto.ir.program import FunctionObservation, Record
 from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.tracebacks import users_level
-from raygrad.workers.executors.deadlines import Expired
-from raygrad.workers.executors.driver import LostWorker
 from raygrad.workers.interpreter.derivatives import CHANGES, CONDUCT
 
 from ..functions.call_signature import context_of
@@ -28,7 +26,8 @@ from .emit_queue import EmitQueue
 if TYPE_CHECKING:
     from raygrad.scheduler.model.plan import Plan
     from raygrad.scheduler.model.progress import PlanRevision
-    from raygrad.workers.executors.base import Executor
+    from raygrad.workers.executors.run_state import Lost
+    from raygrad.workers.executors.session_driver import SessionWorkers
     from raygrad.workers.values.emit_chunks import HeldChunk
 
     from ..functions.observations import Observations
@@ -51,7 +50,7 @@ class RunListener:
         warnings: RemoteWarnings,
         specs: SpecTable,
         costs: SessionCosts,
-        executor: Executor,
+        workers: SessionWorkers,
     ) -> None:
         self._emits = EmitQueue(failures.unraised)
         self.handlers = self._emits.handlers
@@ -61,7 +60,7 @@ class RunListener:
         self._warnings = warnings
         self._specs = specs
         self._costs = costs
-        self._executor = executor
+        self._workers = workers
 
     def record(self, called: TimedRecord, finished: bool) -> None:
         """A segment's record has arrived and counts; with `finished` its run is done."""
@@ -170,7 +169,7 @@ class RunListener:
         found = self._table.active.get(run)
         if found is not None:
             found.finished = True
-            self._costs.finished(found, self._executor.cluster, self._executor.host)
+            self._costs.finished(found, self._workers.cluster, self._workers.host)
         self._table.finish(run)
 
     def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
@@ -190,7 +189,7 @@ class RunListener:
             stacklevel=users_level(),
         )
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | Expired | None = None) -> None:
+    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
         self._warnings.forget(run)
         self._failures.report(run, record, reason, lost)

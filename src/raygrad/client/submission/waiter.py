@@ -10,8 +10,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from .progress import WaitProgress
+
 if TYPE_CHECKING:
-    from raygrad.workers.executors.driver import Driver
+    from raygrad.workers.executors.session_driver import SessionDriver
 
     from ..recording.garbage_collection import GarbageCollectorTuning
     from .failures import Failures
@@ -24,7 +26,7 @@ class Waiter:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: SessionDriver,
         failures: Failures,
         warnings: RemoteWarnings,
         runs: RunTable,
@@ -35,13 +37,19 @@ class Waiter:
         """`unlocked` opens a block in which other threads may use the session, where workers run code on such."""
         self.timeout = timeout
         """Seconds that a wait may take, None for no limit."""
-        self.unlocked = nullcontext if unlocked is None else unlocked
-        """Opens a block around each wait of this session."""
+        self._unlocked = nullcontext if unlocked is None else unlocked
+        self.progress = WaitProgress(runs)
+        """Shows how far the runs are while it waits."""
         self._driver = driver
         self._failures = failures
         self._warnings = warnings
         self._runs = runs
         self._collector = collector
+
+    def unlocked(self) -> AbstractContextManager[None]:
+        """Return a block around a wait of this session: other threads may use the session meanwhile, where workers run
+        code on such, and a long one shows how far it is."""
+        return self.progress.around(self._unlocked())
 
     def poll(self) -> None:
         """Process what has arrived, without waiting."""

@@ -1,11 +1,8 @@
-"""A Ray cluster on this machine: a head without CPUs and some worker nodes, each with its own object store.
+"""Ray nodes on this machine: a head without CPUs and some worker nodes, each with its own object store.
 
-    python deploy/local_cluster.py start --workers 2 --port 6399      prints the address for raygrad.Session
-    python deploy/local_cluster.py stop --port 6399
-
-It stops what it started and nothing else. Each node is one `ray start --block`, leader of its own
-process session; what a node starts stays in that session. `ray stop` is never called: it stops every Ray it can find.
-Linux only (/proc).
+`raygrad cluster` starts and stops them, and tells what runs. It stops what it started and nothing else. Each node is
+one `ray start --block`, leader of its own process session; what a node starts stays in that session. `ray stop` is
+never called: it stops every Ray it can find. Linux only (/proc).
 """
 
 from __future__ import annotations
@@ -22,8 +19,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+
+from raygrad.errors import BackendUnavailable, ExecutionError
 
 HOST = "127.0.0.1"
 START_DEADLINE = 60.0
@@ -46,7 +45,7 @@ while alive < int(sys.argv[2]) and time.monotonic() < deadline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ClusterOptions:
     workers: int = 2
     port: int = 6399
     cpus: int = 1
@@ -61,11 +60,16 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class RayNode:
     """A `ray start --block`: its process id, which is also its session's, and its command line."""
 
     pid: int
     command: list[str]
+
+    @property
+    def leads(self) -> bool:
+        """Whether its leader lives: without it what is left of a node belongs to no cluster."""
+        return self.pid in self.processes()
 
     def processes(self) -> list[int]:
         """Every live process of this node, its leader included."""
@@ -92,12 +96,17 @@ def environment() -> dict[str, str]:
     return env
 
 
+def asks_for_token() -> bool:
+    """Tell whether the nodes that are started from here ask for a token."""
+    return environment()["RAY_AUTH_MODE"] == "token"
+
+
 def free_port() -> int:
     with socket.create_server((HOST, 0)) as probe:
         return probe.getsockname()[1]
 
 
-def start_node(name: str, options: Options, arguments: list[str]) -> Node:
+def start_node(name: str, options: ClusterOptions, arguments: list[str]) -> RayNode:
     common = {"object-store-memory": options.object_store_mb * 2**20, "dashboard-agent-listen-port": free_port()}
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--log-color=false", *arguments]
     command += [f"--{key}={value}" for key, value in common.items()]
@@ -106,23 +115,30 @@ def start_node(name: str, options: Options, arguments: list[str]) -> Node:
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(), cwd=options.directory,
             start_new_session=True,
         )  # fmt: skip
-    return Node(leader.pid, command)
+    return RayNode(leader.pid, command)
 
 
-def start(options: Options) -> str:
-    """Start the cluster and wait until every node is in it. Returns the address for `raygrad.Session`."""
+def start(options: ClusterOptions) -> str:
+    """Start the cluster and wait until every node is in it. Returns the address for `raygrad.Session`.
+
+    Raises:
+        BackendUnavailable: Ray is not installed.
+        ExecutionError: something runs at the port already, or a node does not come up.
+    """
     directory, address = options.directory, f"{HOST}:{options.port}"
+    if importlib.util.find_spec("ray") is None:
+        raise BackendUnavailable("a cluster needs Ray, which is not installed: pip install 'raygrad[ray]'", name="ray")
     if len(str(directory)) > LONGEST_DIRECTORY:
-        raise SystemExit(f"{directory} is too long a path for Ray's sockets: set TMPDIR to a shorter one")
+        raise ExecutionError(f"{directory} is too long a path for Ray's sockets: set TMPDIR to a shorter one")
     if load(options) or accepts(options.port):
-        raise SystemExit(f"something runs at {address} already: stop it, or choose another --port")
+        raise ExecutionError(f"something runs at {address} already: stop it, or choose another --port")
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(mode=0o700)
-    if environment()["RAY_AUTH_MODE"] == "token":
+    if asks_for_token():
         generate = [sys.executable, "-m", "ray.scripts.scripts", "get-auth-token", "--generate"]
         subprocess.run(generate, env=environment(), stdout=subprocess.DEVNULL, check=True)
 
-    nodes: list[Node] = []
+    nodes: list[RayNode] = []
     try:
         head = [
             "--head",
@@ -158,13 +174,13 @@ def start(options: Options) -> str:
     return f"ray:{address}"
 
 
-def wait(condition: Callable[[], bool], nodes: list[Node], options: Options) -> None:
+def wait(condition: Callable[[], bool], nodes: list[RayNode], options: ClusterOptions) -> None:
     deadline = time.monotonic() + START_DEADLINE
     while not condition():
         if any(not is_alive_in(node.pid, node.pid) for node in nodes):
-            raise SystemExit(f"a node ended while it was started: see the logs in {options.directory}")
+            raise ExecutionError(f"a node ended while it was started: see the logs in {options.directory}")
         if time.monotonic() > deadline:
-            raise SystemExit(f"no new node within {START_DEADLINE:.0f} s: see the logs in {options.directory}")
+            raise ExecutionError(f"no new node within {START_DEADLINE:.0f} s: see the logs in {options.directory}")
         time.sleep(0.05)
 
 
@@ -179,7 +195,7 @@ def alive(directory: Path) -> int:
     return int(counts[-1]) if counts else 0
 
 
-def kill(nodes: list[Node]) -> None:
+def kill(nodes: list[RayNode]) -> None:
     """End every process of these nodes: workers first, so that the head sees them leave."""
     whole = all(is_alive_in(node.pid, node.pid) for node in nodes)  # else a node waits in vain for its head to answer
     for group in (nodes[1:], nodes[:1]):
@@ -198,7 +214,7 @@ def send(number: signal.Signals, pid: int) -> None:
         os.kill(pid, number)
 
 
-def stop(options: Options) -> int:
+def stop(options: ClusterOptions) -> int:
     """Stop the cluster of this port and remove its directory. Returns how many nodes were running."""
     nodes = load(options)
     kill(nodes)
@@ -206,40 +222,23 @@ def stop(options: Options) -> int:
     return len(nodes)
 
 
-def save(options: Options, nodes: list[Node]) -> None:
+def running(options: ClusterOptions) -> tuple[int, int]:
+    """Return how many nodes of this port's cluster were started, and how many of them run."""
+    try:
+        started = len(json.loads((options.directory / "nodes.json").read_text()))
+    except FileNotFoundError:
+        return 0, 0
+    return started, sum(node.leads for node in load(options))
+
+
+def save(options: ClusterOptions, nodes: list[RayNode]) -> None:
     (options.directory / "nodes.json").write_text(json.dumps([[node.pid, node.command] for node in nodes]))
 
 
-def load(options: Options) -> list[Node]:
+def load(options: ClusterOptions) -> list[RayNode]:
     """The nodes of this port's cluster that have live processes, the head first."""
     try:
         saved = json.loads((options.directory / "nodes.json").read_text())
     except FileNotFoundError:
         return []
-    return [node for node in (Node(pid, command) for pid, command in saved) if node.processes()]
-
-
-def parse(words: list[str]) -> tuple[str, Options]:
-    names = {f"--{field.name.replace('_', '-')}": field.name for field in fields(Options)}
-    usage = f"usage: local_cluster.py start|stop {' '.join(f'[{name} N]' for name in names)}"
-    if not words or words[0] not in ("start", "stop") or len(words) % 2 == 0:
-        raise SystemExit(usage)
-    given = dict(zip(words[1::2], words[2::2], strict=True))
-    if not given.keys() <= names.keys() or not all(value.isdecimal() for value in given.values()):
-        raise SystemExit(usage)
-    return words[0], Options(**{names[name]: int(value) for name, value in given.items()})
-
-
-def main(words: list[str]) -> None:
-    action, options = parse(words)
-    if action == "start":
-        print(start(options))
-        if environment()["RAY_AUTH_MODE"] == "token":
-            said = "sessions of this user on this machine find its token; others need it, and RAY_AUTH_MODE=token"
-            print(said, file=sys.stderr)
-    else:
-        print(f"stopped {stop(options)} nodes")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    return [node for node in (RayNode(pid, command) for pid, command in saved) if node.processes()]

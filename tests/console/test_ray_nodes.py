@@ -1,4 +1,4 @@
-"""deploy/local_cluster.py: nodes that a driver can attach to, and nothing left once they are stopped."""
+"""`raygrad cluster`: nodes that a driver can attach to, and nothing left once they are stopped."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="finds a node's processes in /proc"),
 ]
 
-SCRIPT = Path(__file__).parents[2] / "deploy" / "local_cluster.py"
-
 DRIVER = """
 import json, os, sys
 import ray
@@ -42,7 +40,7 @@ print(json.dumps({"found": found, "cpus": sorted(node["Resources"].get("CPU", 0)
 
 
 def cluster(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *words]
+    command = [sys.executable, "-m", "raygrad", "cluster", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
@@ -99,9 +97,13 @@ def test_driver_attaches_runs_actors_and_nothing_is_left_after_stop(
     assert len({node for *_, node in seen["found"]}) == 2
     assert seen["cpus"] == [0, 1, 1]
 
+    status = cluster("status", "--port", port)
+    assert (status.returncode, status.stdout.split(",")[0]) == (0, "3 of 3 nodes running")
+
     again = cluster("start", "--port", port)
     assert again.returncode == 1
-    assert "already" in again.stderr
+    assert again.stderr.startswith("error: something runs at")
+    assert again.stderr.count("\n") == 1
     assert processes_of(sessions)
 
     stopped = cluster("stop", "--port", port)
@@ -118,11 +120,17 @@ def test_stop_clears_up_after_a_head_that_was_killed_and_spares_another_cluster(
         sessions, others = sessions_of(port), sessions_of(other)
         head = json.loads((directory_of(port) / "nodes.json").read_text())[0][0]
         os.kill(head, signal.SIGKILL)
+        assert cluster("status", "--port", port).returncode == 1
         assert cluster("stop", "--port", port).returncode == 0
         assert not processes_of(sessions)
         assert others <= set(processes_of(others))
     finally:
-        assert cluster("stop", "--port", other).stdout.strip() == "stopped 1 nodes"
+        assert cluster("stop", "--port", other).stdout.strip() == "stopped 1 node"
+
+
+def test_status_without_a_cluster_says_so(port: str):
+    done = cluster("status", "--port", port)
+    assert (done.returncode, done.stdout) == (1, f"no cluster was started at port {port}\n")
 
 
 def test_stop_without_a_cluster_stops_nothing(port: str):
@@ -139,10 +147,11 @@ def test_start_that_fails_leaves_its_logs_and_no_process(port: str):
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["restart"], ["start", "--workers"], ["start", "--workers", "many"], ["stop", "--all", "1"]],
+    [["restart"], ["start", "--workers"], ["start", "--workers", "many"], ["start", "--cpus", "0"], ["stop", "--all"]],
     ids=" ".join,
 )
-def test_unknown_words_print_the_usage(words: list[str]):
+def test_a_wrong_command_line_is_told(words: list[str]):
     done = cluster(*words)
-    assert done.returncode == 1
-    assert done.stderr.startswith("usage: ")
+    assert done.returncode == 2
+    assert "Error: " in done.stderr
+    assert "Traceback" not in done.stderr

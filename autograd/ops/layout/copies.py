@@ -1,0 +1,49 @@
+"""Copies of views: `permute_copy`, `unsqueeze_copy` and their kind give what the view shows, in memory of its own.
+
+Each applies the function of the view, and copies its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...registry.codegen import compile_wrapper
+from . import diagonals, joining, rearranging, shape, striding, windows
+
+PUBLIC = """
+    alias_copy as_strided_copy diagonal_copy expand_copy narrow_copy permute_copy split_with_sizes_copy squeeze_copy
+    t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
+""".split()
+
+
+def _copied(view: Callable[..., Any], name: str, several: bool = False) -> Any:
+    """Return the function that copies what a function of views shows."""
+    body = "    return _copy(_function({plain}))\n"
+    if several:
+        body = "    return tuple([_copy(part) for part in _function({plain})])\n"
+    made = compile_wrapper(view, body, {"_copy": shape.clone}, __name__)
+    made.__name__ = made.__qualname__ = name
+    made.__module__ = __name__
+    made.__doc__ = f"Return a copy of what `{name.removesuffix('_copy')}` shows; see there."
+    return made
+
+
+def alias_copy(input: Any) -> Any:
+    """Return a copy of `input`."""
+    return shape.clone(input)
+
+
+as_strided_copy = _copied(striding.as_strided, "as_strided_copy")
+diagonal_copy = _copied(diagonals.diagonal, "diagonal_copy")
+expand_copy = _copied(shape.expand, "expand_copy")
+narrow_copy = _copied(joining.narrow, "narrow_copy")
+permute_copy = _copied(shape.permute, "permute_copy")
+split_with_sizes_copy = _copied(rearranging.split_with_sizes, "split_with_sizes_copy", several=True)
+squeeze_copy = _copied(shape.squeeze, "squeeze_copy")
+t_copy = _copied(shape.t, "t_copy")
+transpose_copy = _copied(shape.transpose, "transpose_copy")
+unbind_copy = _copied(joining.unbind, "unbind_copy", several=True)
+unfold_copy = _copied(windows.unfold, "unfold_copy")
+unsqueeze_copy = _copied(shape.unsqueeze, "unsqueeze_copy")
+view_copy = _copied(shape.view, "view_copy")

@@ -1,0 +1,93 @@
+"""A connection between service and client: whole messages over one WebSocket, sent in bounded pieces.
+
+Both sides use it; what a message means is `remote`'s and `served_session`'s affair."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+from websockets.sync.connection import Connection
+
+from raygrad.errors import ProtocolError, ServiceError
+from raygrad.proto.codec.frames import FrameDecoder, NeedData
+from raygrad.proto.codec.value_writer import Buffer
+
+from .messages import decode, encode
+
+PIECE_BYTES: Final = 1024 * 1024
+"""The most bytes of one piece of a message."""
+
+
+class MessageConnection:
+    """Sends and receives messages. Any thread may send; one receives."""
+
+    def __init__(self, socket: Connection, max_message: int) -> None:
+        self._socket: Final = socket
+        self._sending = threading.Lock()
+        self.max_message = max_message
+        """The most bytes of a message."""
+
+    def send(self, message: Any) -> None:
+        """Send a message; waits while the other side takes nothing.
+
+        Raises:
+            NotShippable: it holds a value that is no plain data.
+            ServiceError: it is larger than the other side takes.
+            ConnectionClosed: the connection is.
+        """
+        pieces = encode(message)
+        total = sum(map(len, pieces))
+        if total > self.max_message:
+            raise ServiceError(
+                f"a message of {total:,} bytes is larger than the {self.max_message:,} that the service takes at once: "
+                "start it with a larger max_message (ServerOptions), or send smaller arrays",
+                "message too large",
+            )
+        with self._sending:
+            if total <= PIECE_BYTES:
+                self._socket.send(b"".join([bytes(piece) for piece in pieces]))
+            else:
+                self._socket.send(_cut(pieces))
+
+    def receive(self) -> Any:
+        """Return the next message, waiting for it.
+
+        Raises:
+            ProtocolError: what came is no message.
+            ConnectionClosed: the connection is.
+        """
+        decoder = FrameDecoder(max_frame_bytes=self.max_message)
+        for piece in self._socket.recv_streaming():
+            if isinstance(piece, str):
+                raise ProtocolError("a text came where a frame was expected")
+            decoder.feed(piece)
+        frame = decoder.next_frame()
+        if isinstance(frame, NeedData):
+            raise ProtocolError("a message ended before its frame did")
+        if not isinstance(decoder.next_frame(), NeedData):
+            raise ProtocolError("a message holds more than one frame")
+        return decode(frame)
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close it."""
+        self._socket.close(code, reason[:120])
+
+
+def _cut(pieces: Sequence[Buffer]) -> Iterator[bytes | memoryview]:
+    small: list[bytes] = []
+    held = 0
+    for piece in pieces:
+        view = memoryview(cast("Any", piece)).cast("B")
+        if held + view.nbytes <= PIECE_BYTES:
+            small.append(bytes(view))
+            held += view.nbytes
+            continue
+        if small:
+            yield b"".join(small)
+            small, held = [], 0
+        for start in range(0, view.nbytes, PIECE_BYTES):
+            yield view[start : start + PIECE_BYTES]
+    if small:
+        yield b"".join(small)

@@ -1,0 +1,121 @@
+"""Opening a connection to a service: its address, TLS, the token, and the versions of both sides."""
+
+from __future__ import annotations
+
+import os
+import platform
+import ssl
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.sync.client import connect
+
+from raygrad import __version__
+from raygrad.errors import ProtocolError, ServiceError
+
+from .connection import MessageConnection
+from .messages import SERVICE_VERSION, ClientHello, Refused, Welcome
+from .remote import RemoteWorkers
+
+OPEN_SECONDS: Final = 10.0
+"""Seconds within which a service answers."""
+
+FIRST_MESSAGE: Final = 1 << 20
+"""Bytes of the messages before the server has said how large they may be."""
+
+
+def open_connection(url: str, token: str | None, ca: str | None) -> MessageConnection:
+    """Return a connection to a service.
+
+    Raises:
+        ServiceError: nothing answers there, it is no service, or it refuses the token or its certificate is refused.
+    """
+    token = os.environ.get("RAYGRAD_TOKEN") if token is None else token
+    headers = {} if not token else {"Authorization": f"Bearer {token}"}
+    context: ssl.SSLContext | None = None
+    if url.startswith("wss://"):
+        context = ssl.create_default_context(cafile=ca)
+    elif ca is not None:
+        raise ServiceError(f"ca=... is for wss:// addresses; {url} has no TLS", "tls")
+    try:
+        socket = connect(
+            url,
+            ssl=context,
+            additional_headers=headers,
+            compression=None,
+            open_timeout=OPEN_SECONDS,
+            max_size=None,  # the decoder of frames has the limit
+            close_timeout=2.0,
+            proxy=None,
+        ).__enter__()  # without it websockets warns; `MessageConnection.close` is what leaves it
+    except InvalidStatus as error:
+        if error.response.status_code == 401:
+            raise ServiceError(
+                f"{url} refuses the token: give the service's by Session(..., token=...) or RAYGRAD_TOKEN", "token"
+            ) from None
+        raise ServiceError(
+            f"{url} answered {error.response.status_code}: it is no service of raygrad", "http"
+        ) from None
+    except ssl.SSLCertVerificationError as error:
+        raise ServiceError(
+            f"the certificate of {url} is not trusted ({error.verify_message}): give its authority by Session(ca=...)",
+            "certificate",
+        ) from None
+    except ssl.SSLError as error:
+        raise ServiceError(f"{url} does not speak TLS ({error.reason}): use ws:// if it has none", "tls") from None
+    except (InvalidHandshake, InvalidURI, EOFError) as error:
+        hint = "; if it has TLS, use wss://" if context is None else ""
+        raise ServiceError(f"{url} does not answer as a service ({error}){hint}", "handshake") from None
+    except ConnectionResetError:
+        raise ServiceError(f"{url} closed the connection at once; if it has TLS, use wss://", "handshake") from None
+    except OSError as error:  # TimeoutError, too
+        raise ServiceError(f"nothing answers at {url} ({error or type(error).__name__})", "unreachable") from None
+    return MessageConnection(socket, FIRST_MESSAGE)
+
+
+def hello(*, admin: bool, allow_pickle: bool = False, workers: int = 0, blas_threads: int = 1) -> ClientHello:
+    """Return the first message of a client."""
+    return ClientHello(
+        __version__, platform.python_version(), SERVICE_VERSION, admin, allow_pickle, workers, blas_threads
+    )
+
+
+def first_answer(connection: MessageConnection, url: str) -> Any:
+    """Return the first answer on a connection.
+
+    Raises:
+        ServiceError: the service refuses, or is gone.
+    """
+    try:
+        answer = connection.receive()
+    except ConnectionClosed as error:
+        raise ServiceError(f"{url} closed the connection: {error}", "closed") from None
+    except ProtocolError as error:
+        raise ServiceError(f"{url} speaks another version of the protocol: {error}", "version") from None
+    if isinstance(answer, Refused):
+        raise ServiceError(f"{url} refuses: {answer.message}", answer.code)
+    return answer
+
+
+def open_service(url: str, *, workers: int | None, blas_threads: int, options: Mapping[str, Any]) -> RemoteWorkers:
+    """Return the workers of a new session on a service.
+
+    Raises:
+        ServiceError: it cannot be reached, or refuses.
+    """
+    allow_pickle = bool(options.get("allow_pickle", False))
+    connection = open_connection(url, options.get("token"), options.get("ca"))
+    try:
+        asked = time.monotonic()
+        connection.send(hello(admin=False, allow_pickle=allow_pickle, workers=workers or 0, blas_threads=blas_threads))
+        welcome = first_answer(connection, url)
+        if not isinstance(welcome, Welcome):
+            raise ServiceError(f"{url} answered a hello by a {type(welcome).__name__}", "protocol")
+    except BaseException:
+        connection.close()
+        raise
+    connection.max_message = welcome.max_message
+    ahead = welcome.clock - (asked + time.monotonic()) / 2
+    return RemoteWorkers(connection, welcome, ahead=ahead, url=url, allow_pickle=allow_pickle)

@@ -1,0 +1,76 @@
+"""What a service is started with, checked before anything is."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Final
+
+LEAST_MESSAGE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """How a service listens, whom it lets in, and what its sessions get.
+
+    Raises:
+        ValueError: no token on an address that other machines reach, or a figure that is none.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8786
+    """0: any that is free; `Server.port` says which."""
+    token: str | None = None
+    """What clients have to show; needed unless `host` is of the loopback."""
+    tls_cert: str | None = None
+    """The file of the certificate and its chain (PEM); with it the service speaks TLS only."""
+    tls_key: str | None = None
+    """The file of its key; None if it is in `tls_cert`."""
+    allow_pickle: bool = False
+    """Take user code and objects by value from clients that ask for it: whoever has the token can run any code here."""
+    address: str = "local"
+    """Where workers run: "local" (in this process), "ray" or "ray:HOST:PORT"."""
+    workers: int | None = None
+    """The most workers of a session, and how many one gets that does not say; None: as many as the address offers."""
+    max_sessions: int = 16
+    idle_timeout: float = 60.0
+    """Seconds after which the session of a client that answers nothing is ended."""
+    max_message: int = 1 << 30
+    """The most bytes of one message, so of one array."""
+    log_json: bool = False
+    """Write each line of the log as a JSON object."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 65_536:
+            raise ValueError(f"ServerOptions(port=...) takes a port from 0 to 65535, got {self.port}")
+        if self.token is not None and not self.token.strip():
+            raise ValueError("ServerOptions(token=...) is empty: give a secret, or None on the loopback")
+        if self.token is None and not is_loopback(self.host):
+            raise ValueError(
+                f"a service on {self.host!r} can be reached by other machines and needs a token: "
+                "ServerOptions(token=...), or host='127.0.0.1'"
+            )
+        if self.tls_key is not None and self.tls_cert is None:
+            raise ValueError("ServerOptions(tls_key=...) needs tls_cert, the certificate that the key belongs to")
+        if not self.idle_timeout > 0:
+            raise ValueError(f"ServerOptions(idle_timeout=...) takes seconds, more than 0, got {self.idle_timeout}")
+        if self.max_sessions < 1 or (self.workers is not None and self.workers < 1):
+            raise ValueError("ServerOptions(max_sessions=..., workers=...) take numbers of at least 1")
+        if self.max_message < LEAST_MESSAGE:
+            raise ValueError(
+                f"ServerOptions(max_message=...) takes at least {LEAST_MESSAGE:,}, got {self.max_message:,}"
+            )
+        if self.address != "local" and self.address != "ray" and not self.address.startswith("ray:"):
+            raise ValueError(
+                f"ServerOptions(address=...) takes 'local', 'ray' or 'ray:HOST:PORT', got {self.address!r}"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches what listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,473 @@
+"""The client's end of a service: `RemoteWorkers` and `RemoteDriver`, what a session on "ws://..." or "wss://..." uses.
+
+One thread receives: answers go to whoever asked, reports wait in order until a thread of the session polls. The server
+plans and runs; each request waits for its answer until the connection ends, which every wait notices."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from math import inf
+from typing import Any, Final, NamedTuple
+
+from websockets.exceptions import ConnectionClosed
+
+from raygrad.errors import ExecutionError, NotShippable, ProtocolError, ServiceError, WaitTimeout
+from raygrad.proto.codec.graphs import decode_graph
+from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.program import Pinned
+from raygrad.scheduler.model.costs import Costs as CostModel
+from raygrad.scheduler.model.measured_costs import TimedRecord
+from raygrad.scheduler.model.plan import Cluster, Plan
+from raygrad.scheduler.model.progress import PlanRevision
+from raygrad.workers.code.shipping import Shipment
+from raygrad.workers.executors.calls import GraphSubmission, SuppliedExternal
+from raygrad.workers.executors.run_state import Listener, Lost
+from raygrad.workers.executors.session_driver import DriverSettings, PlannedGraph, SessionDriver, SessionWorkers
+from raygrad.workers.values.emit_chunks import ChunkStore, EmitChunk
+from raygrad.workers.values.packed_values import POISON
+
+from .connection import MessageConnection
+from .messages import (
+    Answer,
+    Ask,
+    Drop,
+    EmitsSent,
+    Failed,
+    Fetched,
+    Finished,
+    Learn,
+    MeasuredCostsSent,
+    PlanMade,
+    Recorded,
+    Refused,
+    Replanned,
+    RunFailed,
+    Start,
+    StillRunning,
+    Submit,
+    Welcome,
+)
+from .plans import cluster_data, cluster_of, paths_data, plan_of
+from .values import LOSSES, PICKLE_HINT, error_of, incoming, outgoing, record_of
+
+WAIT_SLICE: Final = 0.25
+"""Seconds between looks whether a wait is over."""
+
+LEARNED_RUNS: Final = 16
+"""The most runs after which the server is told what the client has measured; sooner in the beginning."""
+
+
+class RemotePlan(NamedTuple):
+    """A plan that the server has made, and its graph."""
+
+    plan: Plan
+    graph: Graph
+
+
+class RemoteWorkers(SessionWorkers):
+    """Workers that a service has opened for this session."""
+
+    def __init__(
+        self, connection: MessageConnection, welcome: Welcome, *, ahead: float, url: str, allow_pickle: bool
+    ) -> None:
+        self._connection: Final = connection
+        self._url: Final = url
+        self._cluster = cluster_of(welcome.cluster)
+        self._host = welcome.host
+        self._ahead = ahead
+        self._names: dict[str, str] = {}
+        self.allow_pickle = allow_pickle
+        self.reports_unasked = welcome.reports_unasked
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
+    @property
+    def host(self) -> str:
+        return self._host
+
+    def links(self) -> dict[str, Any]:
+        return {}
+
+    def learn(self, fingerprint: str, shipment: Shipment) -> None:
+        if not self.allow_pickle:
+            raise NotShippable(f"{shipment.name} is code of your program, which goes by value: {PICKLE_HINT}")
+        self._names[fingerprint] = shipment.name
+        send(self._connection, self._url, Learn(tuple(shipment.portable())))
+
+    def name_of(self, fn: str) -> str:
+        return self._names.get(fn[1:], fn)
+
+    def start(self, settings: DriverSettings, listener: Listener) -> RemoteDriver:
+        return RemoteDriver(self._connection, self, settings, listener, self._url, self._ahead)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def send(connection: MessageConnection, url: str, message: Any) -> None:
+    """Send a message.
+
+    Raises:
+        ServiceError: the connection is closed, or the message is too large.
+    """
+    try:
+        connection.send(message)
+    except ConnectionClosed as error:
+        raise lost(url, str(error)) from None
+
+
+def lost(url: str, why: str) -> ServiceError:
+    """Return the error of whoever waits for a service that is gone."""
+    return ServiceError(
+        f"the connection to {url} is closed ({why}): the service was stopped, or cannot be reached. What this session "
+        "had there is gone; open a new one, which goes on from its journal if it has one",
+        "lost",
+    )
+
+
+class RemoteDriver(SessionDriver):
+    """Runs the graphs of one session on a service."""
+
+    def __init__(
+        self,
+        connection: MessageConnection,
+        workers: RemoteWorkers,
+        settings: DriverSettings,
+        listener: Listener,
+        url: str,
+        ahead: float,
+    ) -> None:
+        self._connection = connection
+        self._workers = workers
+        self._listener = listener
+        self._url = url
+        self._ahead = ahead
+        """What the server's clock shows beyond this one."""
+        self._pickle = workers.allow_pickle
+        self._planning = settings.cluster
+        self._measured = settings.measured
+        self._told = 0
+        """Runs that had been measured when the server was told last."""
+        self._ids = itertools.count(1)
+        self._news = threading.Condition()
+        """Guards what follows; notified when something has come."""
+        self._answers: dict[int, Any] = {}
+        self._asked: set[int] = set()
+        self._reports: deque[Callable[[], None]] = deque()
+        self._chunks = ChunkStore()
+        self._gone: ServiceError | None = None
+        self._closed = False
+        self._kept: dict[tuple[int, int], Any] = {}
+        self._saved = self._peak = 0
+        measured = json.dumps(settings.measured.as_data())
+        limits = tuple([-1.0 if limit is None else float(limit) for limit in settings.limits])
+        send(
+            connection,
+            url,
+            Start(
+                cluster_data(settings.cluster),
+                measured,
+                settings.seed,
+                float(settings.recovery_time),
+                settings.retries,
+                limits,
+            ),
+        )
+        self._thread = threading.Thread(target=self._receive, name="raygrad-service", daemon=True)
+        self._thread.start()
+
+    # ---- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._workers.cluster
+
+    @property
+    def planning_cluster(self) -> Cluster:
+        return self._planning
+
+    @property
+    def costs(self) -> CostModel:
+        return self._measured.costs()
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        return tuple([index for index, one in enumerate(self._workers.cluster.workers) if not one.lost])
+
+    @property
+    def reports_unasked(self) -> bool:
+        return True
+
+    @property
+    def unusable(self) -> str:
+        return "" if self._gone is None else str(self._gone)
+
+    @property
+    def saved_bytes(self) -> int:
+        return self._saved
+
+    @property
+    def peak_saved_bytes(self) -> int:
+        return self._peak
+
+    def stored_bytes(self) -> int:
+        return int(self._ask("stored").values[0])
+
+    # ---- graphs ------------------------------------------------------------------------------------------------------
+
+    def submit(self, submission: GraphSubmission, dropped: Iterable[tuple[int, int]] = ()) -> PlannedGraph:
+        runs = self._measured.runs
+        if runs >= min(2 * self._told, self._told + LEARNED_RUNS) and runs > self._told:
+            self._told = runs
+            self._send(MeasuredCostsSent(json.dumps(self._measured.as_data())))
+        planned, _ = self._plan(submission, dropped, preview=False)
+        return planned
+
+    def preview(self, submission: GraphSubmission) -> tuple[PlannedGraph, tuple[int, ...]]:
+        return self._plan(submission, (), preview=True)
+
+    def _plan(
+        self, submission: GraphSubmission, dropped: Iterable[tuple[int, int]], *, preview: bool
+    ) -> tuple[RemotePlan, tuple[int, ...]]:
+        given = [
+            outgoing(one.value, self._pickle, "an input of the graph")
+            if isinstance(one, SuppliedExternal)
+            else Pinned(one.run, one.value)
+            for one in submission.externals
+        ]
+        released = tuple(dropped)
+        for key in released:
+            self._kept.pop(key, None)
+        number = next(self._ids)
+        answer = self._request(
+            number,
+            Submit(
+                number,
+                preview,
+                submission.run,
+                submission.encoded,
+                submission.key,
+                released,
+                paths_data(submission.paths),
+                tuple(given),
+            ),
+        )
+        if not isinstance(answer, PlanMade):
+            raise ProtocolError("the service answered a submission by something else than a plan")
+        graph = decode_graph(answer.graph) if answer.graph else submission.graph
+        return RemotePlan(plan_of(answer.plan), graph), answer.residency
+
+    # ---- waiting -----------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout: float = 0.0, *, submits: bool = False) -> None:
+        if timeout > 0:
+            with self._news:
+                if not self._reports and self._gone is None:
+                    self._news.wait(timeout)
+        self._deliver()
+
+    def wait(self, done: Callable[[], bool], deadline: float | None = None) -> None:
+        try:
+            self._deliver()
+            while not done():
+                remaining = WAIT_SLICE if deadline is None else deadline - time.monotonic()
+                if remaining <= 0:
+                    raise WaitTimeout("the wait passed its deadline; the work goes on and can be waited for again")
+                self._check()
+                self.poll(min(remaining, WAIT_SLICE))
+        except KeyboardInterrupt:
+            self.cancel_all()
+            raise
+
+    def _deliver(self) -> None:
+        while self._reports:
+            with self._news:
+                if not self._reports:
+                    return
+                report = self._reports.popleft()
+            report()
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    def read(self, run: int, value: int, deadline: float | None = None) -> Any:
+        if (run, value) not in self._kept:
+            answer = self._ask("read", (run, value), deadline)
+            found = incoming(answer.values[0], self._pickle, "a value of the service")
+            if found is POISON:
+                return found
+            self._kept[run, value] = found
+        return self._kept[run, value]
+
+    def peek(self, run: int, value: int) -> Any:
+        return self._kept.get((run, value))
+
+    def stays_on_worker(self, run: int, value: int, deadline: float | None = None) -> bool:
+        return bool(self._ask("stays", (run, value), deadline).values[0])
+
+    def drop(self, values: Iterable[tuple[int, int]]) -> None:
+        released = tuple(values)
+        for key in released:
+            self._kept.pop(key, None)
+        self._send(Drop(tuple(itertools.chain.from_iterable(released))))
+
+    # ---- cancelling --------------------------------------------------------------------------------------------------
+
+    def cancel(self, runs: Collection[int]) -> bool:
+        return bool(self._ask("cancel", tuple(runs)).values[0])
+
+    def cancel_all(self) -> bool:
+        return bool(self._ask("cancel_all").values[0])
+
+    # ---- workers that come and go ------------------------------------------------------------------------------------
+
+    def add_workers(self, count: int, options: Mapping[str, Any], deadline: float | None) -> tuple[str, ...]:
+        raise ExecutionError("the workers of a session on a service are as many as it was opened with: open another")
+
+    def remove_worker(self, worker: int, deadline: float | None) -> None:
+        raise ExecutionError("the workers of a session on a service stay until it is closed")
+
+    # ---- its end -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._connection.close()
+            self._thread.join(5.0)
+            self._chunks.close()
+
+    def leave_to_parent(self, why: str) -> None:
+        self._closed = True
+        self._gone = ServiceError(why, "forked")
+
+    # ---- requests and what comes -------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._gone is not None:
+            raise self._gone.with_traceback(None)
+
+    def _send(self, message: Any) -> None:
+        self._check()
+        send(self._connection, self._url, message)
+
+    def _ask(self, what: str, numbers: tuple[int, ...] = (), deadline: float | None = None) -> Answer:
+        number = next(self._ids)
+        seconds = inf if deadline is None else max(deadline - time.monotonic(), 0.0)
+        answer = self._request(number, Ask(number, what, numbers, seconds), delivers=True)
+        if not isinstance(answer, Answer) or len(answer.values) != 1:
+            raise ProtocolError(f"the service answered '{what}' by something else")
+        self._saved, self._peak = answer.saved, answer.peak
+        return answer
+
+    def _request(self, number: int, message: Any, *, delivers: bool = False) -> Any:
+        """Send a request and return its answer; with `delivers`, reports that come before it go to the listener."""
+        with self._news:
+            self._asked.add(number)
+        try:
+            self._send(message)
+            while True:
+                if delivers:
+                    self._deliver()
+                with self._news:
+                    if number in self._answers:
+                        answer = self._answers.pop(number)
+                        break
+                    if self._gone is None and not (delivers and self._reports):
+                        self._news.wait(WAIT_SLICE)
+                    if number not in self._answers:
+                        self._check()
+        except KeyboardInterrupt:
+            if not (isinstance(message, Ask) and message.what.startswith("cancel")):
+                self.cancel_all()
+            raise
+        finally:
+            with self._news:
+                self._asked.discard(number)
+                self._answers.pop(number, None)
+        if delivers:
+            self._deliver()  # what came before the answer
+        if isinstance(answer, Failed):
+            raise error_of(answer)
+        return answer
+
+    def _receive(self) -> None:
+        """Take what comes, until the connection ends: the thread of this driver."""
+        try:
+            while True:
+                self._take(self._connection.receive())
+        except ConnectionClosed as error:
+            gone = lost(self._url, str(error))
+        except (ProtocolError, ServiceError) as error:
+            gone = ServiceError(f"what {self._url} has sent cannot be read: {error}", "protocol")
+            self._connection.close(1002)
+        with self._news:
+            self._gone = self._gone or gone
+            self._news.notify_all()
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, PlanMade | Answer | Failed):
+            with self._news:
+                if message.id in self._asked:
+                    self._answers[message.id] = message
+                self._news.notify_all()
+            return
+        if isinstance(message, Refused):
+            with self._news:
+                text = f"the service at {self._url} ended this session: {message.message}"
+                self._gone = ServiceError(text, message.code)
+                self._news.notify_all()
+            return
+        report = self._report_of(message)
+        with self._news:
+            self._reports.append(report)
+            self._news.notify_all()
+
+    def _report_of(self, message: Any) -> Callable[[], None]:
+        """Return the call of the listener that a report stands for."""
+        listener = self._listener
+        match message:
+            case Recorded():
+                record = record_of(message.record, self._pickle)
+                if record is None:
+                    raise ProtocolError("a report of a record holds none")
+                self._saved, self._peak = message.saved, message.peak
+                sent, came = message.sent - self._ahead, message.came - self._ahead
+                timed = TimedRecord(record, sent, came, message.awaited, message.spent)
+                return partial(listener.record, timed, message.finished)
+            case EmitsSent():
+                if not self._pickle:
+                    raise ServiceError(f"what user code emits came: {PICKLE_HINT}", "pickle")
+                head = (message.run, message.segment, message.attempt, message.worker)
+                chunk = EmitChunk(*head, tuple([tuple(one) for one in message.values]), message.nbytes)
+                return partial(listener.emitted, self._chunks.hold(chunk, or_in_memory=True))
+            case Fetched():
+                return partial(listener.fetched, message.run, message.value, message.worker, message.left)
+            case Finished():
+                return partial(listener.finished, message.run)
+            case StillRunning():
+                return partial(listener.still_running, message.run, message.segment)
+            case Replanned():
+                revision = PlanRevision(message.at - self._ahead, *message.revision)
+                return partial(listener.replanned, message.run, plan_of(message.plan), revision)
+            case RunFailed():
+                record = record_of(message.record, self._pickle)
+                return partial(listener.failed, message.run, record, message.reason, _lost_of(message.lost))
+            case _:
+                raise ProtocolError(f"a {type(message).__name__} came, which a service does not send here")
+
+
+def _lost_of(data: Any) -> Lost | None:
+    if not data:
+        return None
+    kind, *parts = data
+    for made, name in LOSSES.items():
+        if kind == name:
+            return made(*parts)
+    raise ProtocolError(f"a run failed for {kind!r}, which is no reason")

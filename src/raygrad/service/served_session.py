@@ -1,0 +1,351 @@
+"""One client's session at the server: a driver on workers of its own, and the thread that serves its requests in order.
+
+The thread of the connection receives; cancelling happens there at once, all else on this session's thread, which also
+polls the driver. Reports and answers leave in the order in which they came to be."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, Final
+
+from websockets.exceptions import ConnectionClosed
+
+from raygrad.errors import ProtocolError, RaygradError, ServiceError, WaitTimeout
+from raygrad.proto.codec.graphs import decode_graph, encode_graph
+from raygrad.proto.ir.graph import structural_hash
+from raygrad.proto.ir.op_nodes import OpCall, OpVjp
+from raygrad.proto.ir.program import Pinned, Record
+from raygrad.proto.ir.runtime_nodes import CheckDefined, CheckNotNan, ControlDependency, GradSum, Load, Spill
+from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
+from raygrad.scheduler.model.plan import Plan
+from raygrad.scheduler.model.progress import PlanRevision
+from raygrad.workers.code.shipping import Shipment
+from raygrad.workers.executors.base import Executor
+from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
+from raygrad.workers.executors.deadlines import Limits
+from raygrad.workers.executors.driver import Driver
+from raygrad.workers.executors.executor_workers import start_driver
+from raygrad.workers.executors.run_state import Lost
+from raygrad.workers.executors.session_driver import DriverSettings
+from raygrad.workers.values.emit_chunks import HeldChunk
+
+from .connection import MessageConnection
+from .messages import (
+    Answer,
+    Ask,
+    Drop,
+    EmitsSent,
+    Fetched,
+    Finished,
+    Learn,
+    MeasuredCostsSent,
+    PlanMade,
+    Recorded,
+    Replanned,
+    RunFailed,
+    Start,
+    StillRunning,
+    Submit,
+)
+from .plans import cluster_of, paths_of, plan_data
+from .values import LOSSES, PICKLE_HINT, failed_answer, incoming, outgoing, record_bytes
+
+log: Final = logging.getLogger("raygrad.service")
+
+BUSY_SLICE: Final = 0.002
+"""Seconds for which the driver is polled at a time, before requests are looked for, while something runs."""
+
+IDLE_SLICE: Final = 0.25
+"""Seconds for which requests are waited for at a time, while nothing runs."""
+
+MOST_REQUESTS: Final = 256
+"""Requests that wait here; then the client has to."""
+
+MOST_RUNS: Final = 10_000
+"""Runs of one session that are under way at once."""
+
+_PLAIN_NODES: Final = frozenset({OpCall, OpVjp, GradSum, CheckDefined, CheckNotNan, ControlDependency})
+"""Nodes that run built-in ops and nothing else: neither code nor objects of the client's are opened for them."""
+
+
+class ServedSession:
+    """A client's session: also the listener of its driver."""
+
+    handling = 0
+    """The thread in a handler of emits: they are the client's, so none."""
+
+    def __init__(self, name: str, connection: MessageConnection, executor: Executor, *, allow_pickle: bool) -> None:
+        self.name = name
+        self.began = time.time()
+        self.submitted = 0
+        self.failures = 0
+        self._connection: Final = connection
+        self._executor = executor
+        self._pickle = allow_pickle
+        self._requests: queue.Queue[Any] = queue.Queue(MOST_REQUESTS)
+        self._waiting: list[tuple[Ask, float]] = []
+        """Reads that are not answered yet, with their deadlines."""
+        self._active: set[int] = set()
+        self._newest = -1
+        """The number of the newest run: they rise."""
+        self._driver: Driver | None = None
+        self._measured = MeasuredCosts()
+        self._closed = False
+        self.why = ""
+        """Why it ended, if not by its client."""
+
+    @property
+    def active(self) -> int:
+        """Runs that are under way."""
+        return len(self._active)
+
+    # ---- the thread of the connection --------------------------------------------------------------------------------
+
+    def receive(self) -> None:
+        """Take requests until the connection ends. Raises ConnectionClosed, ProtocolError, ServiceError."""
+        while True:
+            message = self._connection.receive()
+            if isinstance(message, Ask) and message.what in ("cancel", "cancel_all") and self._driver is not None:
+                self._answer(message.id, lambda asked=message: self._cancel(asked))
+                continue
+            while not self._closed:
+                try:
+                    self._requests.put(message, timeout=IDLE_SLICE)
+                    break
+                except queue.Full:
+                    continue
+
+    def _cancel(self, ask: Ask) -> Any:
+        driver = self._driver
+        if driver is None:
+            return False
+        return driver.cancel_all() if ask.what == "cancel_all" else driver.cancel(ask.numbers)
+
+    def cancel_all(self) -> bool:
+        """Cancel all runs, for an administrator. Return whether one had not ended."""
+        return self._driver is not None and self._driver.cancel_all()
+
+    def end(self) -> None:
+        """Have its thread end."""
+        self._closed = True
+
+    # ---- its own thread ----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve requests until it is ended, and close the driver then: the body of its thread."""
+        try:
+            while not self._closed:
+                self._step()
+        except ConnectionClosed:
+            pass
+        except (ProtocolError, ServiceError) as error:
+            self.why = str(error)
+        except RaygradError as error:
+            self.why = f"{type(error).__name__}: {error}"
+        finally:
+            self._closed = True
+            self._close()
+
+    def _step(self) -> None:
+        busy = bool(self._active or self._waiting)
+        try:
+            self._handle(self._requests.get(timeout=BUSY_SLICE / 4 if busy else IDLE_SLICE))
+            return
+        except queue.Empty:
+            pass
+        if self._driver is not None:
+            self._driver.poll(BUSY_SLICE if busy else 0.0)
+            self._try_reads()
+
+    def _close(self) -> None:
+        if self._driver is None:
+            self._executor.close()
+        else:
+            self._driver.cancel_all()
+            self._driver.close()
+
+    def _handle(self, message: Any) -> None:
+        if isinstance(message, Start):
+            if self._driver is not None:
+                raise ProtocolError("a session was started twice")
+            self._start(message)
+            return
+        driver = self._driver
+        if driver is None:
+            raise ProtocolError("a request came before the session was started")
+        match message:
+            case Submit():
+                self._submit(driver, message)
+            case Ask():
+                self._ask(driver, message)
+            case Drop():
+                numbers = message.numbers
+                driver.drop(list(zip(numbers[::2], numbers[1::2], strict=True)))
+            case Learn():
+                if not self._pickle:
+                    raise ServiceError(f"code by value came: {PICKLE_HINT}", "pickle")
+                shipment = Shipment.of(message.values)
+                self._executor.learn(shipment.fingerprint, shipment)
+            case MeasuredCostsSent():
+                self._measured.use_data(json.loads(message.measured))
+            case _:
+                raise ProtocolError(f"a {type(message).__name__} came, which a client does not send here")
+
+    def _start(self, start: Start) -> None:
+        try:
+            self._measured.use_data(json.loads(start.measured))
+        except ValueError as error:
+            raise ProtocolError(f"the measured costs are none: {error}") from error
+        limits = tuple([None if limit < 0 else float(limit) for limit in start.limits])
+        settings = DriverSettings(
+            cluster=cluster_of(start.cluster),
+            measured=self._measured,
+            seed=start.seed,
+            recovery_time=start.recovery_time,
+            retries=start.retries,
+            limits=Limits(*limits),
+        )
+        if [one.name for one in settings.cluster.workers] != [one.name for one in self._executor.cluster.workers]:
+            raise ProtocolError("the settings are for other workers than those that were opened")
+        self._driver = start_driver(self._executor, settings, self)
+
+    def _submit(self, driver: Driver, message: Submit) -> None:
+        if len(self._active) >= MOST_RUNS:
+            error = ServiceError(f"more than {MOST_RUNS:,} runs of this session are under way: wait for some", "quota")
+            self._connection.send(failed_answer(message.id, error))
+            return
+        try:
+            graph = decode_graph(message.graph)
+            if structural_hash(message.graph) != message.key:  # by which plans and programs are cached
+                raise ProtocolError("the key of a graph is not its hash")
+            if not message.preview and message.run <= self._newest:
+                raise ProtocolError(f"run {message.run} was submitted after run {self._newest}")
+            if added := [node for node in graph.nodes if isinstance(node, Spill | Load)]:
+                raise ProtocolError(f"a {type(added[0]).__name__} was submitted, which plans alone add")
+            if not self._pickle and (code := [node for node in graph.nodes if type(node) not in _PLAIN_NODES]):
+                raise ServiceError(f"the graph runs user code ({type(code[0]).__name__}): {PICKLE_HINT}", "pickle")
+            externals = tuple(
+                [
+                    KeptExternal(one.run, one.value)
+                    if isinstance(one, Pinned)
+                    else SuppliedExternal(incoming(one, self._pickle, "an input of the graph"))
+                    for one in message.values
+                ]
+            )
+            paths = paths_of(message.paths)
+            submission = GraphSubmission(message.run, graph, message.graph, message.key, externals, paths)
+            residency: tuple[int, ...] = ()
+            if message.preview:
+                planned, residency = driver.preview(submission)
+            else:
+                self._active.add(message.run)
+                self._newest = message.run
+                self.submitted += 1
+                log.debug("session %s submits run %d of %d nodes", self.name, message.run, len(graph.nodes))
+                planned = driver.submit(submission, [(int(run), int(value)) for run, value in message.dropped])
+        except (RaygradError, ValueError, TypeError) as error:
+            if not message.preview:
+                self._active.discard(message.run)
+            if isinstance(error, ServiceError):
+                log.warning("session %s: refused: %s", self.name, error.code)
+            self._connection.send(failed_answer(message.id, error))
+            return
+        other = b"" if planned.graph == graph else encode_graph(planned.graph)
+        self._connection.send(PlanMade(message.id, plan_data(planned.plan), other, residency))
+
+    def _ask(self, driver: Driver, message: Ask) -> None:
+        if message.what == "stored":
+            self._answer(message.id, driver.stored_bytes)
+        elif message.what in ("read", "stays") and len(message.numbers) == 2:
+            deadline = inf if message.seconds == inf else time.monotonic() + message.seconds
+            self._waiting.append((message, deadline))
+            self._try_reads()
+        else:
+            raise ProtocolError(f"nothing can be asked by '{message.what}' of {len(message.numbers)} numbers")
+
+    def _try_reads(self) -> None:
+        """Answer the reads whose values are here, and those that have passed their deadline."""
+        driver = self._driver
+        if driver is None:
+            return
+        for entry in list(self._waiting):
+            ask, deadline = entry
+            read = driver.read if ask.what == "read" else driver.stays_on_worker
+            now = time.monotonic()
+            try:
+                found = read(*ask.numbers, deadline=min(now + BUSY_SLICE, deadline))
+            except WaitTimeout as error:
+                if now < deadline:
+                    continue
+                self._connection.send(failed_answer(ask.id, error))
+            except RaygradError as error:
+                self._connection.send(failed_answer(ask.id, error))
+            else:
+                self._answer(ask.id, lambda value=found: value)
+            self._waiting.remove(entry)
+
+    def _answer(self, number: int, ask: Callable[[], Any]) -> None:
+        try:
+            value = outgoing(ask(), self._pickle, "the value")
+        except (RaygradError, ValueError, TypeError) as error:
+            self._connection.send(failed_answer(number, error))
+            return
+        self._send(number, Answer(number, *self._bytes(), (value,)))
+
+    def _send(self, number: int, message: Any) -> None:
+        try:
+            self._connection.send(message)
+        except RaygradError as error:  # larger than a message may be
+            self._connection.send(failed_answer(number, error))
+
+    def _bytes(self) -> tuple[int, int]:
+        driver = self._driver
+        return (0, 0) if driver is None else (driver.saved_bytes, driver.peak_saved_bytes)
+
+    # ---- what the driver reports -------------------------------------------------------------------------------------
+
+    def record(self, called: TimedRecord, finished: bool) -> None:
+        """Send a segment's record."""
+        if finished:
+            self._active.discard(called.record.run)
+        data = record_bytes(called.record, self._pickle)
+        times = called.sent, called.came, called.awaited, called.spent
+        self._connection.send(Recorded(data, *times, finished, *self._bytes()))
+
+    def emitted(self, held: HeldChunk) -> None:
+        """Send emits of a segment that goes on."""
+        chunk = held.take()
+        head = chunk.run, chunk.segment, chunk.attempt, chunk.worker, chunk.nbytes
+        self._connection.send(EmitsSent(*head, tuple([tuple(one) for one in chunk.emits])))
+
+    def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
+        """Send that a value was fetched."""
+        self._connection.send(Fetched(run, value, worker, tuple([tuple(one) for one in left])))
+
+    def finished(self, run: int) -> None:
+        """Send that a run is done."""
+        self._active.discard(run)
+        self._connection.send(Finished(run))
+
+    def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
+        """Send that the rest of a run was planned again."""
+        self._connection.send(Replanned(run, plan_data(plan), revision.at, tuple(revision)[1:]))
+
+    def still_running(self, run: int, segment: int) -> None:
+        """Send that what was cancelled runs on."""
+        self._connection.send(StillRunning(run, segment))
+
+    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
+        """Send that a run failed."""
+        self._active.discard(run)
+        self.failures += 1
+        log.info("session %s: run %d failed: %s", self.name, run, reason)
+        why: tuple[Any, ...] = ()
+        if lost is not None:
+            why = (LOSSES[type(lost)], *lost)
+        self._connection.send(RunFailed(run, record_bytes(record, self._pickle), reason, why))

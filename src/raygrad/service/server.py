@@ -1,0 +1,369 @@
+"""The server: one port for sessions, administration and probes, and one driver per client's session.
+
+Each connection has a thread that receives, each session one that runs its driver. Who may come in is checked before
+the WebSocket opens; versions are exchanged before anything else."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import platform
+import secrets
+import signal
+import ssl
+import threading
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Final
+
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+from websockets.sync.server import Server as SocketServer, ServerConnection, serve as serve_sockets
+
+from raygrad import __version__
+from raygrad.client.session.backends import open_executor
+from raygrad.errors import ProtocolError, RaygradError, ServiceError
+
+from .connection import MessageConnection
+from .messages import SERVICE_VERSION, Administer, Administered, ClientHello, Refused, Welcome
+from .options import ServerOptions
+from .plans import cluster_data
+from .served_session import ServedSession, log
+
+HELLO_SECONDS: Final = 10.0
+"""Seconds within which a client says who it is."""
+
+DRAIN_SECONDS: Final = 30.0
+"""Seconds for which `serve` waits on SIGTERM for runs to end."""
+
+
+class Server:
+    """A service that listens from `__init__` on, until `close`.
+
+    Raises:
+        OSError: the port is taken, or a file of TLS cannot be read.
+        ValueError: options that go not together.
+    """
+
+    def __init__(self, options: ServerOptions) -> None:
+        self.options = options
+        self._sessions: dict[str, tuple[ServedSession, threading.Thread]] = {}
+        self._connections: set[ServerConnection] = set()
+        self._opening = 0
+        self._lock = threading.Lock()
+        self._draining = False
+        self._counts = {"sessions_total": 0, "refusals_total": 0}
+        self._began = time.monotonic()
+        self._context = _tls(options)
+        self._sockets: SocketServer = serve_sockets(
+            self._connected,
+            options.host,
+            options.port,
+            ssl=self._context,
+            process_request=self._request,
+            compression=None,
+            max_size=options.max_message + 1024,
+            ping_interval=options.idle_timeout / 2,
+            ping_timeout=options.idle_timeout / 2,
+            close_timeout=2.0,
+            server_header=None,
+            logger=_quiet(),
+        )
+        self._thread = threading.Thread(target=self._sockets.serve_forever, name="raygrad-server", daemon=True)
+        self._thread.start()
+        log.info("listening on %s", self.url)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._sockets.socket.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """The address for `rg.Session` on this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.options.host, self.options.host)
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'ws' if self._context is None else 'wss'}://{shown}:{self.port}"
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def drain(self, seconds: float) -> None:
+        """Take no more sessions, and wait up to so many seconds until no run is under way."""
+        self._draining = True
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and any(session.active for session, _ in list(self._sessions.values())):
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Stop listening and end all sessions. Closing again does nothing."""
+        self._draining = True
+        self._sockets.shutdown()
+        self._thread.join()
+        with self._lock:
+            open_ones = list(self._connections)
+            sessions = list(self._sessions.values())
+        for session, _ in sessions:
+            session.end()
+        for connection in open_ones:
+            threading.Thread(target=connection.close, args=(1001, "the service is stopped"), daemon=True).start()
+        for _, thread in sessions:
+            thread.join(10.0)
+
+    # ---- who comes in ------------------------------------------------------------------------------------------------
+
+    def _request(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer probes, and refuse who has no token, before a WebSocket opens."""
+        path = request.path.partition("?")[0]
+        if path == "/healthz":
+            return connection.respond(HTTPStatus.OK, "ok\n")
+        if path == "/readyz":
+            ready = not self._draining and len(self._sessions) < self.options.max_sessions
+            return connection.respond(
+                HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "ready\n" if ready else "not ready\n"
+            )
+        if not self._is_known(request):
+            self._refused(connection, "token")
+            return connection.respond(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong\n")
+        if path == "/metrics":
+            return connection.respond(HTTPStatus.OK, self._metrics())
+        if path != "/":
+            self._refused(connection, "path")
+            return connection.respond(HTTPStatus.NOT_FOUND, "there are /, /healthz, /readyz and /metrics\n")
+        return None
+
+    def _is_known(self, request: Request) -> bool:
+        if self.options.token is None:
+            return "Origin" not in request.headers  # no page of a browser, which anybody may have written
+        given = request.headers.get("Authorization", "")
+        return hmac.compare_digest(given.encode(), f"Bearer {self.options.token}".encode())
+
+    def _refused(self, connection: ServerConnection, code: str) -> None:
+        with self._lock:
+            self._counts["refusals_total"] += 1
+        log.warning("refused %s: %s", connection.remote_address[0], code)
+
+    def _metrics(self) -> str:
+        sessions = [session for session, _ in list(self._sessions.values())]
+        figures = [
+            ("raygrad_service_sessions", "gauge", len(sessions)),
+            ("raygrad_service_runs", "gauge", sum(one.active for one in sessions)),
+            ("raygrad_service_sessions_total", "counter", self._counts["sessions_total"]),
+            ("raygrad_service_refusals_total", "counter", self._counts["refusals_total"]),
+        ]
+        return "".join(f"# TYPE {name} {kind}\n{name} {value}\n" for name, kind, value in figures)
+
+    def _connected(self, socket: ServerConnection) -> None:
+        """Serve one connection: the body of its thread."""
+        with self._lock:
+            self._connections.add(socket)
+        connection = MessageConnection(socket, self.options.max_message)
+        try:
+            hello = self._hello(connection)
+            if hello.admin:
+                self._administer(connection)
+            else:
+                self._serve(connection, hello)
+        except ConnectionClosed:
+            pass
+        except (RaygradError, OSError, ValueError, TypeError) as error:
+            code = error.code if isinstance(error, ServiceError) else "protocol"
+            self._refused(socket, code)
+            with suppress(ConnectionClosed, RaygradError):
+                connection.send(Refused(code, str(error)))
+        finally:
+            with self._lock:
+                self._connections.discard(socket)
+            socket.close()
+
+    def _hello(self, connection: MessageConnection) -> ClientHello:
+        timer = threading.Timer(HELLO_SECONDS, connection.close, (1002, "no hello"))
+        timer.daemon = True
+        timer.start()
+        try:
+            hello = connection.receive()
+        finally:
+            timer.cancel()
+        if not isinstance(hello, ClientHello):
+            raise ProtocolError("the first message is no ClientHello")
+        python = platform.python_version_tuple()[:2]
+        if hello.raygrad != __version__ or tuple(hello.python.split(".")[:2]) != python:
+            raise ServiceError(
+                f"the client has raygrad {hello.raygrad} on Python {hello.python}; this service has raygrad "
+                f"{__version__} on Python {platform.python_version()}: install the same on both sides",
+                "version",
+            )
+        if hello.allow_pickle and not self.options.allow_pickle:
+            raise ServiceError(
+                "this service takes no pickles: open the session without allow_pickle=True, or start the service with "
+                "ServerOptions(allow_pickle=True) if all who have its token may run any code there",
+                "pickle",
+            )
+        return hello
+
+    # ---- sessions ----------------------------------------------------------------------------------------------------
+
+    def _serve(self, connection: MessageConnection, hello: ClientHello) -> None:
+        name = secrets.token_hex(8)
+        session, thread = self._open(name, connection, hello)
+        try:
+            session.receive()
+        finally:
+            session.end()
+            with suppress(RaygradError):
+                session.cancel_all()
+            thread.join()
+            with self._lock:
+                del self._sessions[name]
+            log.info("session %s ended%s", name, f": {session.why}" if session.why else "")
+
+    def _open(
+        self, name: str, connection: MessageConnection, hello: ClientHello
+    ) -> tuple[ServedSession, threading.Thread]:
+        most = self.options.workers
+        if most is not None and hello.workers > most:
+            raise ServiceError(f"{hello.workers} workers are asked for; a session has up to {most} here", "quota")
+        with self._lock:
+            if self._draining:
+                raise ServiceError("this service is being stopped and takes no sessions", "draining")
+            if len(self._sessions) + self._opening >= self.options.max_sessions:
+                raise ServiceError(f"this service has {self.options.max_sessions} sessions, its most", "quota")
+            self._opening += 1
+        try:
+            executor = open_executor(
+                self.options.address,
+                workers=hello.workers or most,
+                strict=self.options.address == "local",
+                blas_threads=hello.blas_threads,
+                options={},
+                serves_others=hello.allow_pickle,
+            )
+            session = ServedSession(name, connection, executor, allow_pickle=hello.allow_pickle)
+            thread = threading.Thread(target=self._run, args=(session, connection), name=f"raygrad-{name}", daemon=True)
+            with self._lock:
+                self._sessions[name] = session, thread
+                self._counts["sessions_total"] += 1
+        finally:
+            with self._lock:
+                self._opening -= 1
+        cluster = cluster_data(executor.cluster)
+        unasked, most_bytes = executor.reports_unasked, self.options.max_message
+        thread.start()
+        connection.send(Welcome(name, cluster, executor.host, unasked, most_bytes, time.monotonic()))
+        log.info("session %s opened with %d workers", name, len(executor.cluster.workers))
+        return session, thread
+
+    def _run(self, session: ServedSession, connection: MessageConnection) -> None:
+        """Run a session, and tell its client why it ended if that was not the client's doing."""
+        session.run()
+        if session.why:
+            log.warning("session %s: %s", session.name, session.why)
+            with suppress(ConnectionClosed, RaygradError):
+                connection.send(Refused("ended", session.why))
+        with suppress(ConnectionClosed):
+            connection.close()
+
+    def _administer(self, connection: MessageConnection) -> None:
+        """Answer one request of an administrator."""
+        request = connection.receive()
+        if not isinstance(request, Administer):
+            raise ProtocolError("an administrator sends Administer")
+        with self._lock:
+            sessions = {name: one for name, (one, _) in self._sessions.items()}
+        answer: Any
+        if request.what == "status":
+            answer = {
+                "version": __version__,
+                "python": platform.python_version(),
+                "protocol": SERVICE_VERSION,
+                "address": self.options.address,
+                "sessions": len(sessions),
+                "max_sessions": self.options.max_sessions,
+                "runs": sum(one.active for one in sessions.values()),
+                "uptime": time.monotonic() - self._began,
+                "draining": self._draining,
+                **self._counts,
+            }
+        elif request.what == "sessions":
+            answer = [
+                {
+                    "session": name,
+                    "began": one.began,
+                    "runs": one.submitted,
+                    "active": one.active,
+                    "failed": one.failures,
+                }
+                for name, one in sessions.items()
+            ]
+        elif request.what == "cancel":
+            if request.session not in sessions:
+                raise ServiceError(f"there is no session {request.session!r} here", "unknown session")
+            answer = sessions[request.session].cancel_all()
+        else:
+            raise ProtocolError(f"an administrator cannot ask for {request.what[:40]!r}")
+        connection.send(Administered(json.dumps(answer)))
+
+
+def serve(options: ServerOptions) -> None:
+    """Serve until SIGTERM or Ctrl-C; then take no new sessions, let runs end for up to 30 s, and stop. To be called in
+    the main thread."""
+    _log_to_stderr(json_lines=options.log_json)
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: Any) -> None:
+        stopped.set()
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with Server(options) as server:
+            with suppress(KeyboardInterrupt):
+                while not stopped.wait(0.5):
+                    pass
+            log.info("draining")
+            server.drain(DRAIN_SECONDS)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tls(options: ServerOptions) -> ssl.SSLContext | None:
+    if options.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(options.tls_cert, options.tls_key)
+    return context
+
+
+def _quiet() -> logging.Logger:
+    """Return the logger of the sockets: handshakes that fail are one line of ours, not a traceback."""
+    logger = logging.getLogger("raygrad.service.sockets")
+    logger.addFilter(_OneLine())
+    return logger
+
+
+class _OneLine(logging.Filter):
+    """Drops tracebacks, which name headers."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.exc_info = None
+        return record.levelno >= logging.WARNING
+
+
+class _JsonLines(logging.Formatter):
+    """Writes each record as a JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {"time": record.created, "level": record.levelname, "logger": record.name}
+        return json.dumps({**entry, "message": record.getMessage()})
+
+
+def _log_to_stderr(*, json_lines: bool) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_JsonLines() if json_lines else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)

@@ -1,0 +1,17 @@
+"""The public module `raygrad.special`: the functions of `torch.special`.
+
+A list of names; the functions are in `raygrad.autograd.ops`, whose table SPECIAL lists them. Those that SciPy computes
+raise `BackendUnavailable` where it is not installed.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from raygrad.autograd import ops as _ops
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
+globals().update(_ops.offered(_ops.SPECIAL, __name__))
+__all__ = sorted(_ops.SPECIAL)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,320 @@
+"""Sessions on a service behave as sessions here do; what must not come in is refused, with one line in the log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from websockets.sync.client import connect
+
+import raygrad as rg
+from raygrad.errors import RunCancelled, ServiceError
+from raygrad.service import Server, ServerOptions, admin, opening
+
+from .servers import server_process
+
+
+class Doubled(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        rg.emit("seen", float(x.sum()))
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class Refuses(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        raise KeyError("not this one")
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class Sleeps(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            time.sleep(0.01)
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+@pytest.fixture(scope="module")
+def trusting() -> Iterator[str]:
+    """The address of a service that takes code by value."""
+    with server_process(token="secret", allow_pickle=True) as (url, _):
+        yield url
+
+
+@pytest.fixture
+def plain() -> Iterator[Server]:
+    """A service of this process that takes no pickles."""
+    with Server(ServerOptions(port=0, token="secret", workers=1, max_message=1 << 20, max_sessions=2)) as server:
+        yield server
+
+
+def trained(x: np.ndarray) -> tuple[float, np.ndarray]:
+    w = rg.tensor(x, requires_grad=True)
+    loss = ((w.exp() * 3).sin() @ w).sum()
+    loss.backward()
+    assert w.grad is not None
+    return loss.item(), w.grad.numpy()
+
+
+def code_of(error: pytest.ExceptionInfo[ServiceError]) -> str:
+    return error.value.code
+
+
+# ---- the same as elsewhere -----------------------------------------------------------------------------------------
+
+
+def test_ops_give_the_bits_of_eager_without_pickle(plain: Server) -> None:
+    x = np.random.default_rng(0).standard_normal(50)
+    expected = trained(x)
+    with rg.Session(plain.url, token="secret") as session:
+        value, grad = trained(x)
+        assert (value, grad.tobytes()) == (expected[0], expected[1].tobytes())
+        assert session.last_run is not None
+        assert "finished" in repr(session.last_run)
+
+
+def test_functions_hooks_and_emits(trusting: str) -> None:
+    with rg.Session(trusting, token="secret", allow_pickle=True) as session:
+        x: Any = rg.tensor(np.arange(4.0), requires_grad=True)
+        seen: list[float] = []
+        session.on("seen", seen.append)
+        y = Doubled.apply(x)
+        y.register_hook(lambda grad: grad * 5)
+        y.sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), np.full(4, 10.0))
+        assert seen == [6.0]
+
+
+def test_errors_keep_type_and_the_users_line(trusting: str) -> None:
+    with rg.Session(trusting, token="secret", allow_pickle=True):
+        with pytest.raises(KeyError, match="not this one") as raised:
+            Refuses.apply(rg.tensor([1.0])).numpy()
+        assert any(Path(__file__).name in note for note in raised.value.__notes__)
+
+
+def test_large_arrays_pass_both_ways(trusting: str) -> None:
+    x = np.random.default_rng(1).standard_normal(6_000_000)
+    with rg.Session(trusting, token="secret", allow_pickle=True):
+        assert (rg.tensor(x) * 2).numpy().tobytes() == (x * 2).tobytes()
+
+
+def test_a_run_can_be_cancelled(trusting: str) -> None:
+    with rg.Session(trusting, token="secret", allow_pickle=True) as session:
+        timer = threading.Timer(1.0, session.cancel)
+        timer.start()
+        began = time.monotonic()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # it may run on for a moment
+            with pytest.raises(RunCancelled):
+                Sleeps.apply(rg.tensor([1.0], requires_grad=True)).numpy()
+        timer.join()
+        assert time.monotonic() - began < 15
+
+
+# ---- who comes in --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("token", [None, "wrong"])
+def test_a_wrong_token_is_refused(plain: Server, token: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAYGRAD_TOKEN", raising=False)
+    with pytest.raises(ServiceError, match="token") as raised:
+        rg.Session(plain.url, token=token)
+    assert code_of(raised) == "token"
+
+
+def test_the_token_of_the_environment_is_used(plain: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAYGRAD_TOKEN", "secret")
+    with rg.Session(plain.url):
+        assert (rg.tensor([1.0]) + 1).item() == 2.0
+
+
+def test_a_refusal_is_one_line_without_the_token(plain: Server) -> None:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logging.getLogger("raygrad.service").addHandler(handler)
+    try:
+        with pytest.raises(ServiceError):
+            rg.Session(plain.url, token="wrong-and-secret")
+    finally:
+        logging.getLogger("raygrad.service").removeHandler(handler)
+    refused = [line for line in lines if "refused" in line]
+    assert len(refused) == 1
+    assert not any("wrong-and-secret" in line for line in lines)
+
+
+def test_a_public_address_needs_a_token() -> None:
+    with pytest.raises(ValueError, match="needs a token"):
+        ServerOptions(host="0.0.0.0", port=0)
+
+
+def test_another_version_is_refused(plain: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = opening.hello
+    monkeypatch.setattr(opening, "hello", lambda **given: replace(real(**given), raygrad="0.0.1"))
+    with pytest.raises(ServiceError, match=r"raygrad 0\.0\.1") as raised:
+        rg.Session(plain.url, token="secret")
+    assert code_of(raised) == "version"
+
+
+def test_pickle_is_refused_by_either_side(plain: Server, trusting: str) -> None:
+    with pytest.raises(ServiceError, match="takes no pickles"):
+        rg.Session(plain.url, token="secret", allow_pickle=True)
+    with rg.Session(trusting, token="secret"), pytest.raises(rg.errors.NotShippable, match="allow_pickle=True"):
+        Doubled.apply(rg.tensor([1.0])).numpy()
+
+
+def test_too_many_sessions_and_workers_are_refused(plain: Server) -> None:
+    with pytest.raises(ServiceError, match="up to 1") as raised:
+        rg.Session(plain.url, token="secret", workers=2)
+    assert code_of(raised) == "quota"
+    with rg.Session(plain.url, token="secret"):
+        other = rg.Session(plain.url, token="secret")
+        with pytest.raises(ServiceError, match="2 sessions"):
+            rg.Session(plain.url, token="secret")
+        other.close()
+
+
+def test_a_message_over_the_limit_is_refused(plain: Server) -> None:
+    with rg.Session(plain.url, token="secret"):
+        with pytest.raises(ServiceError, match="max_message"):
+            (rg.tensor(np.zeros(1_000_000)) + 1).numpy()
+        assert (rg.tensor([1.0]) + 1).item() == 2.0
+
+
+def test_tls(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1".split()
+    subprocess.run(["openssl", *made, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    with Server(ServerOptions(port=0, token="secret", workers=1, tls_cert=str(cert), tls_key=str(key))) as server:
+        assert server.url.startswith("wss://")
+        with rg.Session(server.url, token="secret", ca=str(cert)):
+            assert (rg.tensor([1.0]) + 1).item() == 2.0
+        with pytest.raises(ServiceError, match="certificate"):
+            rg.Session(server.url, token="secret")
+        with pytest.raises(ServiceError, match="wss://"):
+            rg.Session(server.url.replace("wss", "ws"), token="secret")
+
+
+def test_what_is_no_frame_ends_that_connection_alone(plain: Server) -> None:
+    with rg.Session(plain.url, token="secret"):
+        for data in (b"", b"RGRD" + bytes(100), os.urandom(300), "text"):
+            with connect(plain.url, additional_headers={"Authorization": "Bearer secret"}) as raw:
+                raw.send(data)
+                assert b"Refused" in cast("bytes", raw.recv(timeout=5))
+        assert (rg.tensor([1.0]) + 1).item() == 2.0
+
+
+# ---- its end -------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_server_ends_every_wait() -> None:
+    with server_process(token="secret", allow_pickle=True) as (url, process):
+        session = rg.Session(url, token="secret", allow_pickle=True).start()
+        try:
+            killed: list[float] = []
+
+            def kill() -> None:
+                process.send_signal(signal.SIGKILL)
+                killed.append(time.monotonic())
+
+            timer = threading.Timer(1.0, kill)
+            timer.start()
+            with pytest.raises(ServiceError, match="open a new one"):
+                Sleeps.apply(rg.tensor([1.0], requires_grad=True)).numpy()
+            assert time.monotonic() - killed[0] < 5
+            timer.join()
+            for call in (session.stored_bytes, session.cancel, lambda: (rg.tensor([1.0]) + 1).numpy()):
+                began = time.monotonic()
+                with pytest.raises(ServiceError):
+                    call()
+                assert time.monotonic() - began < 5
+        finally:
+            session.close(discard=True)
+
+
+def test_a_killed_client_frees_its_session() -> None:
+    with Server(ServerOptions(port=0, workers=1, idle_timeout=2.0)) as server:
+        script = (
+            f"import raygrad as rg, time; s = rg.Session({server.url!r}).start(); print(1, flush=True); time.sleep(60)"
+        )
+        client = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+        assert client.stdout is not None
+        client.stdout.readline()
+        assert len(admin.sessions(server.url)) == 1
+        client.send_signal(signal.SIGSTOP)  # its sockets stay open: only silence tells
+        try:
+            until = time.monotonic() + 10
+            while admin.sessions(server.url) and time.monotonic() < until:
+                time.sleep(0.1)
+            assert admin.sessions(server.url) == []
+        finally:
+            client.kill()
+            client.wait()
+            client.stdout.close()
+
+
+def test_nothing_at_the_address_is_told() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ServiceError, match="nothing answers"):
+        rg.Session(f"ws://127.0.0.1:{port}")
+
+
+# ---- administration ------------------------------------------------------------------------------------------------
+
+
+def test_status_sessions_and_cancel(plain: Server) -> None:
+    with rg.Session(plain.url, token="secret"):
+        assert (rg.tensor([1.0]) + 1).item() == 2.0
+        assert admin.status(plain.url, "secret")["sessions"] == 1
+        (one,) = admin.sessions(plain.url, "secret")
+        assert one["runs"] == 1
+        assert admin.cancel(plain.url, "secret", one["session"]) is False
+        with pytest.raises(ServiceError, match="no session"):
+            admin.cancel(plain.url, "secret", "other")
+    with pytest.raises(ServiceError, match="token"):
+        admin.status(plain.url, "wrong")
+
+
+def test_probes_and_metrics(plain: Server) -> None:
+    http = plain.url.replace("ws", "http", 1)
+    for path, text in (("/healthz", b"ok"), ("/readyz", b"ready")):
+        with urllib.request.urlopen(http + path, timeout=5) as answer:
+            assert text in answer.read()
+    with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+        urllib.request.urlopen(http + "/metrics", timeout=5)
+    refused.value.close()
+    asked = urllib.request.Request(http + "/metrics", headers={"Authorization": "Bearer secret"})
+    with urllib.request.urlopen(asked, timeout=5) as answer:
+        assert b"raygrad_service_sessions 0" in answer.read()

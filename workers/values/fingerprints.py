@@ -1,0 +1,116 @@
+"""Fingerprints of arrays: by them it is told whether code that ran again returned the same bits (H2).
+
+Workers whose process may be lost take one of each output of user code and send them in records (`proto.ir.program`);
+the driver compares those of two attempts. The forward of a Function whose context was not kept is compared by digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp, HookCall
+from raygrad.proto.ir.program import Program, Step
+
+from .slots import Execute, Slots
+
+WHOLE_BYTES: Final = 1 << 18
+"""Of a larger array as many bytes are read, so that a fingerprint takes some 50 us at most: a small part of what it
+took to make the array."""
+
+BLOCK_BYTES: Final = 4096
+"""The bytes that are read at one place of a larger array. The places are equally far from each other."""
+
+_BLOCKS: Final = WHOLE_BYTES // BLOCK_BYTES
+
+_MASK: Final = (1 << 64) - 1
+
+_NATIVE: Final = "biufc"
+"""Kinds of dtypes whose arrays can be read as they are."""
+
+_USER_CODE: Final = (FunctionCall, FunctionVjp, HookCall)
+
+_UNDEFINED: Final = 1
+"""The fingerprint of an undefined output."""
+
+
+def digest(arrays: Iterable[np.ndarray[Any, Any] | None]) -> bytes:
+    """Return 64 bits that stand for all bits, shapes and dtypes of arrays."""
+    state = xxh3_64()
+    for array in arrays:
+        if array is None:
+            state.update(b"-")
+            continue
+        state.update(_facts(array))
+        state.update(_bytes_of(np.ascontiguousarray(array)).data)
+    return state.digest()
+
+
+def fingerprint(value: Any) -> int:
+    """Return 64 bits, as an int with a sign, that stand for an array: of a large one, for a part of its bytes. 0 for
+    what is no array in this process's memory. Its layout in memory does not count."""
+    if value is None:
+        return _UNDEFINED
+    if not isinstance(value, np.ndarray):
+        return 0
+    array = cast("np.ndarray[Any, Any]", value)
+    dtype = array.dtype
+    if dtype.hasobject:
+        return 0
+    facts = hash((ord(dtype.kind), dtype.itemsize, array.shape)) & _MASK  # of ints: equal in all processes
+    if array.nbytes <= WHOLE_BYTES:
+        here: Any = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        return xxh3_64_intdigest(here if dtype.kind in _NATIVE else _bytes_of(here).data, facts) - (1 << 63)
+    state = xxh3_64(seed=facts)
+    for part in _parts(array):
+        state.update(part)
+    return state.intdigest() - (1 << 63)
+
+
+def _parts(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
+    """Yield some elements of a large array: the same ones for each layout in memory."""
+    size, wide = array.size, max(1, BLOCK_BYTES // array.itemsize)
+    starts = [*range(0, size - wide, size // _BLOCKS), size - wide]
+    if array.flags.c_contiguous:
+        view, item = _bytes_of(array).data, array.itemsize
+        for start in starts:
+            yield view[start * item : (start + wide) * item]
+    else:
+        places = (np.array(starts)[:, None] + np.arange(wide)).reshape(-1)
+        yield _bytes_of(array[np.unravel_index(places, array.shape)]).data
+
+
+def _facts(array: np.ndarray[Any, Any]) -> bytes:
+    return f"{array.dtype.str} {array.dtype.num} {array.shape}".encode()
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a contiguous array as bytes, without a copy."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def with_fingerprints(
+    execute: Execute, step: Step, program: Program, found: Callable[[], list[tuple[int, tuple[int, ...]]]]
+) -> Execute:
+    """Return what runs a step and then, if it is user code, adds fingerprints of its outputs to what `found` returns:
+    those of a forward but for its context. What is declared pure has none: its second run is not compared."""
+    if not isinstance(step.node, _USER_CODE) or (isinstance(step.node, FunctionCall) and step.node.pure):
+        return execute
+    targets = step.outputs[isinstance(step.node, FunctionCall) :]
+    opened = program.slots + 1 if program.open_base >= 0 and step is program.steps[-1] else -1
+
+    def run(slots: Slots) -> None:
+        execute(slots)
+        made: Sequence[Any] = [slots[target] if target >= 0 else _NOT_ASKED for target in targets]
+        if opened >= 0:
+            made = slots[opened:]
+        found().append((step.index, tuple([fingerprint(value) for value in made])))
+
+    return run
+
+
+_NOT_ASKED: Final = object()
+"""In the place of an output that nobody reads."""
