@@ -28,8 +28,9 @@ class LayoutMethods:
     def index_add(self, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
         """Return `input` with the slices of `source` times `alpha` added where `index` names."""
 
-    def scatter(self, dim: int, index: Any, src: Any) -> Tensor:
-        """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read."""
+    def scatter(self, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Tensor:
+        """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read, or
+        reduced into them."""
 
     def scatter_add(self, dim: int, index: Any, src: Any) -> Tensor:
         """Return `input` with the elements of `src` added at the places that `gather` would read."""
@@ -84,7 +85,9 @@ class LayoutMethods:
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """Return the slices of `input` along `dim`, without that dimension."""
 
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
+    def repeat_interleave(
+        self, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    ) -> Tensor:
         """Return `input` with each element (or slice along `dim`) repeated in place."""
 
     def clone(self) -> Tensor:

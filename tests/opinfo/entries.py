@@ -62,7 +62,7 @@ def counterpart(function: Any, path: str = "") -> Any:
         inner = counterpart(function.func, path)
         return None if inner is None else functools.partial(inner, *function.args, **function.keywords)
     found = dotted(path) if path else None
-    return found if found is not None else named(function)
+    return found if callable(found) else named(function)
 
 
 def _offers(info: Any) -> bool:

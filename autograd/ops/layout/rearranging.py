@@ -249,10 +249,11 @@ def vander_of_last(x: Any, *, N: int | None = None) -> Any:
     """Return the powers of the elements along the last dimension, from the lowest up: `linalg.vander`.
 
     Raises:
-        RuntimeError: `x` has no dimension, or `N` is not above one.
+        RuntimeError: `N` is not above one, or `x` has no dimension and there is no `N`.
     """
-    if not x.ndim:
-        raise AutogradError("linalg.vander: expected a tensor of at least one dimension")
+    if N is None and not x.ndim:
+        raise AutogradError("linalg.vander: expected a tensor of at least one dimension, or N")
+    x = x if x.ndim else reshape(x, (1,))
     count = x.shape[-1] if N is None else N
     if N is not None and N <= 1:
         raise AutogradError(f"linalg.vander: N must be greater than 1, got {N}")
@@ -304,8 +305,10 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     Raises:
         RuntimeError: it does not.
     """
-    summed = sum_to(input, sizes_of(size))
-    return to_dtype(summed, np.dtype(np.int64)) if input.dtype.kind == "b" else summed
+    wanted = sizes_of(size)
+    summed = sum_to(input, wanted)
+    unchanged = wanted and wanted == tuple(input.shape)
+    return to_dtype(summed, dtypes.int64) if input.dtype.kind == "b" and not unchanged else summed
 
 
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:

@@ -16,10 +16,25 @@ from ..reduction.vector_norms import norm
 
 PUBLIC = "cdist dist".split()
 
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
 
 @takes(real_floats, 2)
-def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
-    """Return the p-norms of the differences of all rows of `x1` and all rows of `x2`; their gradient at 0 is 0."""
+def cdist(
+    x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Any:
+    """Return the p-norms of the differences of all rows of `x1` and all rows of `x2`; their gradient at 0 is 0.
+
+    Args:
+        compute_mode: whether Euclidean distances come from a product of matrices, which is faster and less precise:
+            "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist", or where it pays. PyTorch's names; here all three
+            take differences, as there is no product that would be more precise.
+
+    Raises:
+        ValueError: another mode.
+    """
+    if compute_mode is not None and compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode; known: {', '.join(_MODES)}")
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(
             f"cdist needs matrices with the same number of columns, got shapes {list(x1.shape)} and {list(x2.shape)}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ...core import dtypes
 from ...core.array_layout import as_dense
 from ...devices.serving import as_kernel_result
 from ...dispatch.casting import with_autocast
@@ -32,7 +33,8 @@ from ...registry.define_op import (
 from ..elementwise.arithmetic import clamp_min
 from ..elementwise.unary import abs, log
 from ..elementwise.where import where
-from ..layout.shape import reshape, transpose, unsqueeze
+from ..layout.axis_order import to_dtype
+from ..layout.shape import movedim, reshape, transpose, unsqueeze
 from ..reduction.minmax import amax
 from ..reduction.reduce import sum
 from .factorizations import eigvalsh, svdvals, takes_matrices, takes_square_matrices, with_linalg_errors
@@ -74,9 +76,16 @@ def inv(A: Any) -> Any:
 inverse = inv
 
 
-def _pinv(a: Any, rtol: float | None) -> Any:
-    limit = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
-    return contiguous(_linalg.pinv(as_dense(a), limit))
+def _pinv(a: Any, rtol: float | None, atol: float = 0.0, hermitian: bool = False) -> Any:
+    a = as_dense(a)
+    limit: Any = rtol
+    if rtol is None:
+        limit = 0.0 if atol else max(a.shape[-2:]) * np.finfo(a.dtype).eps
+    if atol and a.size:
+        greatest = _linalg.svd(a, compute_uv=False).max(-1)
+        limit = np.maximum(limit, atol / greatest)
+    # a device's library reads whole matrices, which are Hermitian just as well
+    return contiguous(_linalg.pinv(a, limit, True) if hermitian and type(a) is np.ndarray else _linalg.pinv(a, limit))
 
 
 def _pinv_backward(ctx: Any, g: Any) -> Any:
@@ -98,7 +107,7 @@ def _pinv_backward(ctx: Any, g: Any) -> Any:
 _PINV = define(
     "pinv",
     ("a",),
-    with_linalg_errors("pinv", _pinv),
+    with_linalg_errors("pinv", quiet(_pinv)),
     lambda params, a: ((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),
     _pinv_backward,
     saves=("a", "output"),
@@ -106,9 +115,17 @@ _PINV = define(
 
 
 @takes_matrices
-def pinv(A: Any, *, rtol: float | None = None) -> Any:
-    """Return the pseudo-inverses of matrices; singular values below `rtol` times the greatest count as zero."""
-    return call(_PINV, (A,), (None if rtol is None else float(rtol),))
+def pinv(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Any:
+    """Return the pseudo-inverses of matrices; singular values up to `max(atol, rtol * the greatest)` count as zero.
+
+    Args:
+        rtol: by default the greater extent times the dtype's epsilon; 0 if there is an `atol`.
+        hermitian: the matrices are symmetric or Hermitian, and only their lower triangles are read.
+    """
+    limit = None if rtol is None else float(rtol)
+    if atol is None and not hermitian:
+        return call(_PINV, (A,), (limit,))
+    return call(_PINV, (A,), (limit, float(atol or 0.0), bool(hermitian)))
 
 
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
@@ -173,18 +190,42 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+_DRIVERS = {"gels": (False, False), "gelsy": (True, False), "gelsd": (True, True), "gelss": (True, True)}
+"""LAPACK's ways to solve least squares, and whether each gives ranks and singular values."""
+
+
 @takes_matrices
-def lstsq(A: Any, B: Any, rcond: float | None = None) -> Any:
+def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """Return the X for which `A @ X - B` is smallest, the sums of the squares left (of matrices of full rank with more
-    rows than columns), the ranks, and the singular values."""
+    rows than columns), the ranks, and the singular values.
+
+    Args:
+        rcond: singular values up to so many times the greatest count as zero.
+        driver: one of LAPACK's, "gels", "gelsy" (the default), "gelsd" or "gelss". The solution is that of the
+            pseudo-inverse with each. "gels" gives no ranks, only the last two give singular values: the tensors in
+            their places are empty.
+
+    Raises:
+        RuntimeError: another driver.
+    """
+    if driver is not None and driver not in _DRIVERS:
+        raise AutogradError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}"
+        )
     if _is_vector(A, B):
-        found = lstsq(A, unsqueeze(B, -1), rcond)
+        found = lstsq(A, unsqueeze(B, -1), rcond, driver=driver)
         return LeastSquares(found.solution[..., 0], found.residuals, found.rank, found.singular_values)
     solution = matmul(pinv(A, rtol=rcond), B)
     left = matmul(A, solution) - B
     rows, columns = A.shape[-2:]
-    residuals = sum(abs(left) * abs(left), -2) if rows > columns else left[..., 0, :0]
-    return LeastSquares(solution, residuals, matrix_rank(A, rtol=rcond), svdvals(A))
+    ranked, valued = _DRIVERS[driver or "gelsy"]
+    squares = abs(left) * abs(left)
+    none = reshape(squares, (-1,))[:0]
+    residuals = sum(squares, -2) if rows > columns else none
+    without = A.detach() if hasattr(A, "detach") else A  # neither ranks nor singular values have a derivative
+    none = none.detach() if hasattr(none, "detach") else none
+    rank = matrix_rank(without, rtol=rcond) if ranked else to_dtype(none, dtypes.int64)
+    return LeastSquares(solution, residuals, rank, svdvals(without) if valued else none)
 
 
 # ---- determinants ----------------------------------------------------------------------------------------------------
@@ -340,6 +381,8 @@ def matrix_rank(A: Any, *, atol: float | None = None, rtol: float | None = None,
     """Return how many singular values of matrices are above `max(atol, rtol * the greatest)`."""
     values = abs(eigvalsh(A)) if hermitian else svdvals(A)
     values = values.detach() if hasattr(values, "detach") else values
+    if not values.shape[-1]:
+        return sum(values > 0, -1)
     if rtol is None:
         rtol = 0.0 if atol else max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
     return sum(values > clamp_min(amax(values, -1, True) * rtol, atol or 0.0), -1)
@@ -366,7 +409,9 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
     return reshape(inv(reshape(A, (int(np.prod(first)), -1))), (*rest, *first))
 
 
-def tensorsolve(A: Any, B: Any) -> Any:
-    """Return the X with `tensordot(A, X, X.ndim) = B`."""
+def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Any:
+    """Return the X with `tensordot(A, X, X.ndim) = B`, the dimensions `dims` of `A` moved to its end before."""
+    if dims is not None:
+        A = movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     rest = tuple(A.shape[B.ndim :])
     return reshape(solve(reshape(A, (-1, int(np.prod(rest)))), reshape(B, (-1,))), rest)
