@@ -90,8 +90,8 @@ class LayoutMethods:
     ) -> Tensor:
         """Return `input` with each element (or slice along `dim`) repeated in place."""
 
-    def clone(self) -> Tensor:
-        """Return a copy, with the same axis order in memory."""
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """Return a copy, with the same axis order in memory, or in that of a memory format."""
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """Return the tensor with the dimensions from `start_dim` to `end_dim` made one."""
@@ -113,8 +113,8 @@ class LayoutMethods:
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
         """Return a copy with the elements shifted round."""
 
-    def contiguous(self) -> Tensor:
-        """Return the tensor dense in C order: itself if it is so already."""
+    def contiguous(self, memory_format: Any = None) -> Tensor:
+        """Return the tensor dense in C order, or in that of a memory format: itself if it is so already."""
 
     def round(self, *, decimals: int = 0) -> Tensor:
         """Return the elements rounded to the nearest, halves to even."""

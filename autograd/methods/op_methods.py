@@ -325,9 +325,9 @@ class TensorMethods(
         """Return the running sum along `dim`."""
 
     def norm(
-        self, p: Any = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
+        self, p: Any = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
     ) -> Tensor:
-        """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm."""
+        """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm, "nuc" is that of matrices."""
 
     # ---- products ----------------------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ from .neural import (
 )
 from .neural.in_place_forms import may_be_in_place
 from .random import sampling
-from .reduction import minmax, order_statistics, reduce, scans, sort, statistics, vector_norms
+from .reduction import minmax, order_statistics, reduce, scans, sort, statistics
 from .special import bessel, distributions, polynomials
 
 TOP = (
@@ -115,7 +115,6 @@ TOP = (
     striding,
     top_level,
     unary,
-    vector_norms,
     masks,
 )
 """The modules whose functions are names of the package `raygrad`."""
@@ -236,7 +235,7 @@ if TYPE_CHECKING:
 
 
 FOR_THE_ENGINE = (
-    (axis_order, "copy_in_order full_on in_order_data ones_as ones_of to_dtype zeros_as"),
+    (axis_order, "copy_in_order full_on in_memory_format in_order_data lies_in_order ones_as ones_of to_dtype zeros_as"),
     (device_transfer, "to_device"),
     (diagonals, "put_diagonal"),
     (gathering, "scatter_zeros"),

@@ -51,7 +51,12 @@ class Entry:
 
     @property
     def drawn(self) -> bool:
+        """Whether the numbers of all its results are drawn, or left as they are."""
         return any(fnmatch.fnmatchcase(self.info.name, pattern) for pattern in _DRAWN)
+
+    def draws(self, options: dict[str, Any]) -> bool:
+        """Tell whether a call with these keywords gives numbers that are drawn: so does attention with dropout."""
+        return self.drawn or bool(options.get("dropout_p"))
 
 
 def counterpart(function: Any, path: str = "") -> Any:

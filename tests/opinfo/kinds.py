@@ -107,14 +107,14 @@ def value(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
     got = by_element(entry.info.name, mine, got)
 
     def compare(expected: Any) -> None:
-        same(by_element(entry.info.name, sample, expected), got, within, entry.drawn)
+        same(by_element(entry.info.name, sample, expected), got, within, entry.draws(sample.options))
 
     def wide() -> Any:
         with torch.no_grad():
             doubled = _widened(sample)
             return _settled(_apply(form[0], doubled), doubled)
 
-    _judge(compare, expected, wide)
+    _judge(compare, expected, sample, wide)
     return True
 
 
@@ -122,17 +122,18 @@ def _widened(sample: Sample) -> Sample:
     return Sample(widened(sample.input), widened(sample.args), widened(sample.options), sample.output)
 
 
-def _judge(compare: Callable[[Any], None], expected: Any, wide: Callable[[], Any]) -> None:
+def _judge(compare: Callable[[Any], None], expected: Any, sample: Sample, wide: Callable[[], Any]) -> None:
     """Compare with torch's result; where that differs, with the one in double precision that `wide` makes, rounded.
 
     Raises:
-        Disagreement: both differ, or the first does and no part of it is in single precision.
+        Disagreement: both differ, or the first does and nothing in it or in the sample is in single precision.
     """
     try:
         compare(expected)
     except Disagreement as differs:
         leaves = flat(expected)
-        if not any(isinstance(one, torch.Tensor) and one.dtype in (torch.float32, torch.complex64) for one in leaves):
+        given = [*leaves, *flat(list(sample.all)), *flat(sample.options)]
+        if not any(isinstance(one, torch.Tensor) and one.dtype in (torch.float32, torch.complex64) for one in given):
             raise
         try:
             again = rounded(flat(wide()), leaves)
@@ -201,6 +202,7 @@ def gradient(entry: Entry, form: Form, sample: Sample, within: Within, twice: bo
     _judge(
         lambda wanted: same_gradients(wanted, got, within, "gradient"),
         expected,
+        sample,
         lambda: theirs(_widened(sample), cotangents, widened)[0],
     )
     if twice:
@@ -208,6 +210,7 @@ def gradient(entry: Entry, form: Form, sample: Sample, within: Within, twice: bo
         _judge(
             lambda wanted: same_gradients(wanted, again, within, "second gradient"),
             second,
+            sample,
             lambda: theirs(_widened(sample), cotangents, widened)[1],
         )
     return True
@@ -239,6 +242,7 @@ def jvp(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
     _judge(
         lambda wanted: same_gradients(wanted, got, within, "tangent"),
         expected,
+        sample,
         lambda: _tangents(torch, form[0], _widened(sample), widened(list(tangents)), torch.Tensor),
     )
     return True
@@ -282,7 +286,7 @@ def vmap(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
     mine = ours(sample)
     with rg.no_grad():
         got = rg.vmap(lambda x: form[1](x, *mine.args, **mine.options))(tensor(batch))
-    same(expected, got, within, entry.drawn or sample.output is not None)
+    same(expected, got, within, entry.draws(sample.options) or sample.output is not None)
     return True
 
 
@@ -312,8 +316,8 @@ def inplace(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
         raise Disagreement(f"refused: {_said(error)}") from None
     if refused:
         raise Disagreement("torch refuses it")
-    same(by_element(entry.info.name, sample, expected), by_element(entry.info.name, mine, got), within, entry.drawn)
-    if _leaves(sample) and entry.info.supports_inplace_autograd and not entry.drawn:
+    same(by_element(entry.info.name, sample, expected), by_element(entry.info.name, mine, got), within, entry.draws(sample.options))
+    if _leaves(sample) and entry.info.supports_inplace_autograd and not entry.draws(sample.options):
         on_clones = tuple(
             (lambda input, *args, _made=one, **options: _made(input.clone(), *args, **options)) for one in form
         )
@@ -328,7 +332,7 @@ def session(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
         Disagreement: they differ.
     """
     with rg.Session():
-        if not _leaves(sample) or entry.drawn:
+        if not _leaves(sample) or entry.draws(sample.options):
             return value(entry, form, sample, within)
         return value(entry, form, sample, within) and gradient(entry, form, sample, within)
 
