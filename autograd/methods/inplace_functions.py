@@ -12,6 +12,7 @@ from raygrad.errors import DtypeError
 
 from ..tensor.tensor import Tensor
 
+
 def _function(name: str) -> Callable[..., Tensor]:
     """Return the function that calls the in-place method of a name."""
 

@@ -122,6 +122,7 @@ class ElementwiseInPlace:
     nan_to_num_: Method
     negative_: Method
     rad2deg_: Method
+    renorm_: Method
     sgn_: Method
     sinc_: Method
     sinh_: Method
@@ -155,6 +156,7 @@ class ScatterInPlace:
     index_copy_: Method
     index_fill_: Method
     index_put_: Method
+    index_reduce_: Method
     masked_scatter_: Method
     put_: Method
     scatter_reduce_: Method

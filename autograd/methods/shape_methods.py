@@ -299,6 +299,11 @@ class ShapeMethods(Operators):
         """Return zeros of this tensor's dtype and device."""
         return self.new_full(sizes_of(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
+    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        """Return a tensor of this one's dtype and device whose elements are yet to be written."""
+        wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
+        return creation.empty(sizes_of(size), dtype=wanted, device=place, requires_grad=requires_grad)
+
     def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return ones of this tensor's dtype and device."""
         return self.new_full(sizes_of(size), 1, dtype=dtype, device=device, requires_grad=requires_grad)

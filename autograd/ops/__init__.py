@@ -24,7 +24,7 @@ from .elementwise import (
     unary,
     where as masks,
 )
-from .indexing import gathering, indexing, selecting, unique
+from .indexing import gathering, index_reduction, indexing, selecting, unique
 from .layout import (
     axis_order,
     copies,
@@ -63,13 +63,25 @@ from .neural import (
     interpolation,
     linear,
     losses,
+    margin_losses,
     normalization,
     pooling,
     rectifiers,
+    unpooling,
 )
 from .neural.in_place_forms import may_be_in_place
 from .random import sampling
-from .reduction import minmax, order_statistics, reduce, scans, sort, statistics
+from .reduction import (
+    finite_differences,
+    histograms,
+    minmax,
+    mode,
+    order_statistics,
+    reduce,
+    scans,
+    sort,
+    statistics,
+)
 from .special import bessel, distributions, polynomials
 
 TOP = (
@@ -89,7 +101,11 @@ TOP = (
     error_function,
     matrix_exponential,
     minmax,
+    mode,
+    finite_differences,
     gathering,
+    histograms,
+    index_reduction,
     indexing,
     integers,
     joining,
@@ -146,10 +162,12 @@ FUNCTIONAL = {
             embedding,
             losses,
             distances,
+            margin_losses,
             normalization,
             padding,
             pooling,
             rectifiers,
+            unpooling,
         )
     ),
     **{name: getattr(unary, name) for name in ("sigmoid", "tanh")},
@@ -235,7 +253,10 @@ if TYPE_CHECKING:
 
 
 FOR_THE_ENGINE = (
-    (axis_order, "copy_in_order full_on in_memory_format in_order_data lies_in_order ones_as ones_of to_dtype zeros_as"),
+    (
+        axis_order,
+        "copy_in_order full_on in_memory_format in_order_data lies_in_order ones_as ones_of to_dtype zeros_as",
+    ),
     (device_transfer, "to_device"),
     (diagonals, "put_diagonal"),
     (gathering, "scatter_zeros"),

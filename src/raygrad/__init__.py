@@ -64,13 +64,13 @@ _HOMES = {
     **dict.fromkeys("can_cast promote_types result_type".split(), "raygrad.autograd.core.type_promotion"),
     **dict.fromkeys(
         (
-            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace eye zeros_like "
-            "ones_like full_like empty_like"
+            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace logspace eye "
+            "scalar_tensor zeros_like ones_like full_like empty_like"
         ).split(),
         "raygrad.autograd.dispatch.creation",
     ),
     **dict.fromkeys(
-        "randn rand randint rand_like randn_like randperm manual_seed generator".split(),
+        "randn rand randint rand_like randint_like randn_like randperm manual_seed generator".split(),
         "raygrad.autograd.dispatch.random_numbers",
     ),
 }
@@ -86,7 +86,7 @@ _INSTEAD = {
 }
 """Names of PyTorch that are missing here, with their replacements."""
 
-_SAID = frozenset("zeros_like ones_like full_like empty_like rand_like randn_like randperm".split())
+_SAID = frozenset("zeros_like ones_like full_like empty_like rand_like randint_like randn_like randperm".split())
 """Functions outside of the op catalogue whose errors name the argument of the wrong type."""
 
 _OPS = "raygrad.autograd.ops"

@@ -316,7 +316,12 @@ def inplace(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
         raise Disagreement(f"refused: {_said(error)}") from None
     if refused:
         raise Disagreement("torch refuses it")
-    same(by_element(entry.info.name, sample, expected), by_element(entry.info.name, mine, got), within, entry.draws(sample.options))
+    same(
+        by_element(entry.info.name, sample, expected),
+        by_element(entry.info.name, mine, got),
+        within,
+        entry.draws(sample.options),
+    )
     if _leaves(sample) and entry.info.supports_inplace_autograd and not entry.draws(sample.options):
         on_clones = tuple(
             (lambda input, *args, _made=one, **options: _made(input.clone(), *args, **options)) for one in form

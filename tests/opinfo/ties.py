@@ -1,7 +1,7 @@
 """Ties of PyTorch's unstable sorts: which of equal elements an index names is left open, and the elements decide.
 
-PyTorch promises an order of equal elements for `stable=True` alone. For the entries below an index is therefore compared
-by the element that it names, and indices along a dimension have to differ where each names another element.
+PyTorch promises an order of equal elements for `stable=True` alone. For the entries below an index is therefore
+compared by the element that it names, and indices along a dimension have to differ where each names another element.
 """
 
 # pyright: reportMissingImports=false

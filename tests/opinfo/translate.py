@@ -6,6 +6,7 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -81,6 +82,10 @@ def to_raygrad(value: Any) -> Any:
         return {key: item for key, item in made.items() if item is not Dropped}
     if isinstance(value, types.FunctionType):
         return retyped(value)
+    if isinstance(value, types.BuiltinFunctionType):
+        return named(value) or value
+    if isinstance(value, torch.nn.Module):
+        return functools.partial(retyped(type(value).forward), value)
     return value
 
 

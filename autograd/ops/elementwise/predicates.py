@@ -18,8 +18,8 @@ from ...dispatch.dispatch import call_few
 from ...registry.define_op import define, infer_elementwise, xp
 from ...registry.dtype_constraints import integers_alone, no_complex, real_floats
 from ...tensor.tensor import Tensor
-from ..reduction.reduce import sum
 from ..layout.axis_order import zeros_as
+from ..reduction.reduce import sum
 from .where import keep, nonzero
 
 PUBLIC = """

@@ -25,7 +25,16 @@ from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.diagonals import put_diagonal
 from ..layout.shape import expand, reshape
 from ..reduction.reduce import cumsum
-from .gathering import check_grid, check_slices, checked_gathered, gather, grid_of, put_along_dim, scatter_add, take_along_dim
+from .gathering import (
+    check_grid,
+    check_slices,
+    checked_gathered,
+    gather,
+    grid_of,
+    put_along_dim,
+    scatter_add,
+    take_along_dim,
+)
 from .indexing import INDEX_PUT, put_region, rows_of, take_apart
 
 PUBLIC = """

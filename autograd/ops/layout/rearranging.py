@@ -31,7 +31,7 @@ from .shape import expand, flip, reshape, transpose, unsqueeze
 PUBLIC = """
     adjoint atleast_1d atleast_2d atleast_3d block_diag cartesian_prod column_stack combinations diag_embed diagflat
     dsplit dstack fliplr flipud hsplit kron meshgrid ravel rot90 row_stack split_with_sizes sum_to_size tensor_split
-    tril_indices triu_indices vander vsplit
+    tril_indices triu_indices unravel_index vander vsplit
 """.split()
 
 # ---- flips and rotations ---------------------------------------------------------------------------------------------
@@ -297,6 +297,24 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Any:
     """Return the rows and columns of the elements of a matrix's upper triangle."""
     return _triangle("triu_indices", row, col, offset, dtype, device)
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Return the coordinates, one tensor for each dimension, of places in a flattened tensor of the given shape.
+
+    Raises:
+        ValueError: places that are no integers, or a negative extent.
+    """
+    extents = sizes_of((shape,)) if not isinstance(shape, int) else (shape,)
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if any(extent < 0 for extent in extents):
+        raise ValueError(f"'shape' cannot have negative values, but got {list(extents)}")
+    found: list[Any] = []
+    for extent in reversed(extents):
+        found.append(indices % extent)
+        indices = indices // extent
+    return tuple(found[::-1])
 
 
 def sum_to_size(input: Any, *size: Any) -> Any:

@@ -34,7 +34,7 @@ PUBLIC = """
 """.split()
 
 
-def _each(value: int | Sequence[int], dims: int) -> Shape:
+def each_dimension(value: int | Sequence[int], dims: int) -> Shape:
     given = (value,) if isinstance(value, int) else tuple([int(v) for v in value])
     if len(given) not in (1, dims):
         raise AutogradError(f"expected a number, or {dims} of them, got {given}")
@@ -53,9 +53,9 @@ class _Grid:
     def __init__(
         self, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, dims: int
     ) -> None:
-        self.kernel = _each(kernel, dims)
-        self.steps = self.kernel if stride is None or stride in ([], ()) else _each(stride, dims)
-        self.border, self.spreads = _each(padding, dims), _each(dilation, dims)
+        self.kernel = each_dimension(kernel, dims)
+        self.steps = self.kernel if stride is None or stride in ([], ()) else each_dimension(stride, dims)
+        self.border, self.spreads = each_dimension(padding, dims), each_dimension(dilation, dims)
         for name, sizes in (("kernel_size", self.kernel), ("stride", self.steps), ("dilation", self.spreads)):
             if builtins.min(sizes) <= 0:
                 raise AutogradError(f"pooling: {name} must be greater than zero, but got {builtins.min(sizes)}")
@@ -345,7 +345,7 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Return the windows of images (batch, channels, height, width) as columns: (batch, channels * window, places)."""
     input, batched = _batched("unfold", input, 2)
-    (kh, kw), spreads, (ph, pw), steps = (_each(v, 2) for v in (kernel_size, dilation, padding, stride))
+    (kh, kw), spreads, (ph, pw), steps = (each_dimension(v, 2) for v in (kernel_size, dilation, padding, stride))
     taken = windows(pad(input, (pw, pw, ph, ph)), (2, 3), (kh, kw), steps, spreads)
     places = math.prod(taken.shape[2:4])
     out = reshape(permute(taken, (0, 1, 4, 5, 2, 3)), (input.shape[0], input.shape[1] * kh * kw, places))
@@ -361,7 +361,7 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     batched = input.ndim == 3
     input = input if batched else unsqueeze(input, 0)
     (height, width), (kh, kw), spreads, (ph, pw), steps = (
-        _each(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
+        each_dimension(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
     )
     wide = (height + 2 * ph, width + 2 * pw)
     places = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(wide, (kh, kw), spreads, steps, strict=True)]

@@ -49,7 +49,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
 
 @takes(real_numbers)
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Return the `k` greatest elements along `dim` (or the smallest), and where they were: in order, `sorted` or not."""
+    """Return the `k` greatest elements along `dim` (or the smallest) and where they were, in order, `sorted` or not."""
     axis = axis_of(dim, input.ndim)
     if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
         raise AutogradError("selected index k out of range")
