@@ -1,7 +1,7 @@
 """Memory formats: PyTorch's names for the orders in which the axes of images lie in memory.
 
-`Tensor.to`, `contiguous`, `clone`, `is_contiguous` and the conversions of dtype take them; `ops.in_memory_format` lays a
-tensor out.
+`Tensor.to`, `contiguous`, `clone`, `is_contiguous` and the conversions of dtype take them; `ops.in_memory_format` lays
+a tensor out.
 """
 
 from __future__ import annotations

@@ -327,7 +327,7 @@ class TensorMethods(
     def norm(
         self, p: Any = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
     ) -> Tensor:
-        """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm, "nuc" is that of matrices."""
+        """Return the p-norm of the elements over `dim`; "fro" and 2 are Euclidean, "nuc" is the nuclear norm."""
 
     # ---- products ----------------------------------------------------------------------------------------------------
 

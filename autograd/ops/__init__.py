@@ -44,6 +44,7 @@ from .linalg import (
     einsum,
     factorizations,
     fft,
+    least_squares,
     lu as lower_upper,
     matmul as products,
     matrix_exponential,
@@ -192,7 +193,8 @@ LINALG = {
             (products, "matmul outer trace"),
             (norms, "cond matrix_norm norm vector_norm"),
             (tensordot, "tensordot vecdot"),
-            (solving, "det inv lstsq matrix_power matrix_rank multi_dot pinv slogdet solve tensorinv tensorsolve"),
+            (least_squares, "lstsq matrix_rank"),
+            (solving, "det inv matrix_power multi_dot pinv slogdet solve tensorinv tensorsolve"),
             (triangular, "solve_triangular"),
         )
         for name in names.split()

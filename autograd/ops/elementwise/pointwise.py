@@ -27,8 +27,8 @@ from .unary import abs, cos, sin, trunc
 from .where import keep, where
 
 PUBLIC = """
-    allclose angle copysign deg2rad exp2 float_power fmax fmin frac frexp isclose isneginf isposinf isreal ldexp logaddexp2
-    logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
+    allclose angle copysign deg2rad exp2 float_power fmax fmin frac frexp isclose isneginf isposinf isreal ldexp
+    logaddexp2 logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
 """.split()
 
 # ---- mantissa and exponent -------------------------------------------------------------------------------------------

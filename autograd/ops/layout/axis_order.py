@@ -93,7 +93,7 @@ def in_order_data(data: Data, order: tuple[int, ...], recorder: Recorder) -> Pen
     return recorder.op(_IN_ORDER, (data,), (order,))[0]
 
 
-def in_memory_format(input: Any, memory_format: MemoryFormat) -> Any:
+def in_memory_format(input: Any, memory_format: Any) -> Any:
     """Return `input` with its axes in the order of a memory format: itself if they lie so.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Inverses, determinants and linear systems with their derivatives: inv, pinv, solve, lstsq, det, slogdet,
+"""Inverses, determinants and linear systems with their derivatives: inv, pinv, solve, det, slogdet,
 matrix_power.
 
 Kernels are NumPy's; rules are written with ops alone, so that they can be differentiated. Systems with triangular
@@ -14,7 +14,6 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...core import dtypes
 from ...core.array_layout import as_dense
 from ...devices.serving import as_kernel_result
 from ...dispatch.casting import with_autocast
@@ -30,14 +29,11 @@ from ...registry.define_op import (
     real_of,
     space_of,
 )
-from ..elementwise.arithmetic import clamp_min
-from ..elementwise.unary import abs, log
+from ..elementwise.unary import log
 from ..elementwise.where import where
-from ..layout.axis_order import to_dtype
 from ..layout.shape import movedim, reshape, transpose, unsqueeze
-from ..reduction.minmax import amax
 from ..reduction.reduce import sum
-from .factorizations import eigvalsh, svdvals, takes_matrices, takes_square_matrices, with_linalg_errors
+from .factorizations import takes_matrices, takes_square_matrices, with_linalg_errors
 from .matmul import conjugate_transpose, matmul
 from .tensordot import chain_matmul
 
@@ -160,7 +156,7 @@ _SOLVE = define(
 )
 
 
-def _is_vector(a: Any, b: Any) -> bool:
+def is_vector(a: Any, b: Any) -> bool:
     """Tell whether `b` holds a vector for each matrix, as PyTorch does."""
     return b.ndim == 1 or (b.ndim == a.ndim - 1 and tuple(b.shape) == tuple(a.shape[:-1]))
 
@@ -173,59 +169,12 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         LinAlgError: a matrix is singular.
         ShapeError: shapes that do not fit.
     """
-    if _is_vector(A, B):
+    if is_vector(A, B):
         return solve(A if left else transpose(A, -2, -1), unsqueeze(B, -1))[..., 0]
     if not left:
         return transpose(solve(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
     _solve_infer((), A, B)
     return call(_SOLVE, (A, B))
-
-
-class LeastSquares(NamedTuple):
-    """What `lstsq` returns."""
-
-    solution: Any
-    residuals: Any
-    rank: Any
-    singular_values: Any
-
-
-_DRIVERS = {"gels": (False, False), "gelsy": (True, False), "gelsd": (True, True), "gelss": (True, True)}
-"""LAPACK's ways to solve least squares, and whether each gives ranks and singular values."""
-
-
-@takes_matrices
-def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """Return the X for which `A @ X - B` is smallest, the sums of the squares left (of matrices of full rank with more
-    rows than columns), the ranks, and the singular values.
-
-    Args:
-        rcond: singular values up to so many times the greatest count as zero.
-        driver: one of LAPACK's, "gels", "gelsy" (the default), "gelsd" or "gelss". The solution is that of the
-            pseudo-inverse with each. "gels" gives no ranks, only the last two give singular values: the tensors in
-            their places are empty.
-
-    Raises:
-        RuntimeError: another driver.
-    """
-    if driver is not None and driver not in _DRIVERS:
-        raise AutogradError(
-            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}"
-        )
-    if _is_vector(A, B):
-        found = lstsq(A, unsqueeze(B, -1), rcond, driver=driver)
-        return LeastSquares(found.solution[..., 0], found.residuals, found.rank, found.singular_values)
-    solution = matmul(pinv(A, rtol=rcond), B)
-    left = matmul(A, solution) - B
-    rows, columns = A.shape[-2:]
-    ranked, valued = _DRIVERS[driver or "gelsy"]
-    squares = abs(left) * abs(left)
-    none = reshape(squares, (-1,))[:0]
-    residuals = sum(squares, -2) if rows > columns else none
-    without = A.detach() if hasattr(A, "detach") else A  # neither ranks nor singular values have a derivative
-    none = none.detach() if hasattr(none, "detach") else none
-    rank = matrix_rank(without, rtol=rcond) if ranked else to_dtype(none, dtypes.int64)
-    return LeastSquares(solution, residuals, rank, svdvals(without) if valued else none)
 
 
 # ---- determinants ----------------------------------------------------------------------------------------------------
@@ -376,18 +325,6 @@ def matrix_power(A: Any, n: int) -> Any:
     return out
 
 
-@takes_matrices
-def matrix_rank(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Any:
-    """Return how many singular values of matrices are above `max(atol, rtol * the greatest)`."""
-    values = abs(eigvalsh(A)) if hermitian else svdvals(A)
-    values = values.detach() if hasattr(values, "detach") else values
-    if not values.shape[-1]:
-        return sum(values > 0, -1)
-    if rtol is None:
-        rtol = 0.0 if atol else max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
-    return sum(values > clamp_min(amax(values, -1, True) * rtol, atol or 0.0), -1)
-
-
 def multi_dot(tensors: Sequence[Any]) -> Any:
     """Return the product of matrices in the order that takes the fewest multiplications; the first and the last may be
     vectors."""
@@ -412,6 +349,6 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
 def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Any:
     """Return the X with `tensordot(A, X, X.ndim) = B`, the dimensions `dims` of `A` moved to its end before."""
     if dims is not None:
-        A = movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+        return tensorsolve(movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim))), B)
     rest = tuple(A.shape[B.ndim :])
     return reshape(solve(reshape(A, (-1, int(np.prod(rest)))), reshape(B, (-1,))), rest)
