@@ -56,8 +56,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     Args:
         rcond: singular values up to so many times the greatest count as zero.
         driver: one of LAPACK's, "gels", "gelsy" (the default), "gelsd" or "gelss". The solution is that of the
-            pseudo-inverse with each. "gels" gives no ranks, only the last two give singular values: the tensors in
-            their places are empty.
+            pseudo-inverse with each. "gelsy" gives no sums of squares, "gels" no ranks, and only the last two give
+            singular values: the tensors in their places are empty.
 
     Raises:
         RuntimeError: another driver.
@@ -75,7 +75,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     ranked, valued = _DRIVERS[driver or "gelsy"]
     squares = abs(left) * abs(left)
     none = reshape(squares, (-1,))[:0]
-    residuals = sum(squares, -2) if rows > columns else none
+    residuals = sum(squares, -2) if rows > columns and driver not in (None, "gelsy") else none
     without = A.detach() if hasattr(A, "detach") else A  # neither ranks nor singular values have a derivative
     none = none.detach() if hasattr(none, "detach") else none
     rank = matrix_rank(without, rtol=rcond) if ranked else to_dtype(none, dtypes.int64)

@@ -37,6 +37,8 @@ ARGUMENTS: dict[str, Any] = {
     "index_fill_": lambda T, y: (1, T.tensor(PLACES), 7.0),
     "index_put_": lambda T, y: ((T.tensor(PLACES), T.tensor([1, 1])), y[0, :2], True),
     "masked_scatter_": lambda T, y: (T.tensor(BASE > 0.3), y),
+    "index_reduce_": lambda T, y: (0, T.tensor(PLACES), y[:2], "prod"),
+    "renorm_": lambda T, y: (2, 0, 0.5),
     "put_": lambda T, y: (T.tensor([0, 7]), y[0, :2]),
     "scatter_reduce_": lambda T, y: (0, T.tensor([[0, 1, 2], [2, 0, 1]]), y[:2], "amax"),
 }
