@@ -17,18 +17,9 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "addbmm": {
         "in-place": "refused: refused",
-        "method": "another dtype",
-        "values": "another dtype",
+        "vmap": "another dtype",
     },
     "addmv": {
-        "in-place": "refused: refused",
-        "method": "another dtype",
-        "values": "another dtype",
-    },
-    "addr": {
-        "in-place": "refused: refused",
-        "method": "another dtype",
-        "values": "another dtype",
         "vmap": "another dtype",
     },
     "amax": {
@@ -42,12 +33,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "arange": {
         "error inputs": "refused by another type of error",
-    },
-    "argsort": {
-        "method": "`stable=` is not taken",
-        "session": "results are not equal",
-        "values": "`stable=` is not taken",
-        "vmap": "`stable=` is not taken",
     },
     "argwhere": {
         "vmap": "depends on data, which vmap does not know",
@@ -65,9 +50,7 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         "error inputs": "numbers are taken for tensors",
     },
     "baddbmm": {
-        "in-place": "refused: refused",
-        "method": "another dtype",
-        "values": "another dtype",
+        "vmap": "another dtype",
     },
     "bernoulli": {
         "error inputs": "`out=` is not taken",
@@ -75,49 +58,11 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "bincount": {
         "vmap": "depends on data, which vmap does not know",
     },
-    "bool": {
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
-    },
     "bucketize": {
-        "session": "`out_int32=` is not taken",
-        "values": "`out_int32=` is not taken",
-        "vmap": "`out_int32=` is not taken",
-    },
-    "byte": {
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
+        "refused dtypes": "a dtype is taken that PyTorch refuses",
     },
     "cat": {
         "error inputs": "`out=` is not taken",
-    },
-    "cdist": {
-        "gradients": "an argument is not taken",
-        "session": "an argument is not taken",
-        "values": "an argument is not taken",
-        "vmap": "an argument is not taken",
-    },
-    "cdouble": {
-        "gradients": "refused: TypeError",
-        "jvp": "refused: TypeError",
-        "session": "refused: TypeError",
-        "values": "refused: TypeError",
-        "vmap": "refused: TypeError",
-    },
-    "cfloat": {
-        "gradients": "refused: TypeError",
-        "session": "refused: TypeError",
-        "values": "refused: TypeError",
-        "vmap": "refused: TypeError",
-    },
-    "char": {
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
-    },
-    "cholesky": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
-        "session": "results differ by more than the table allows",
     },
     "cholesky_inverse": {
         "jvp": "results differ by more than the table allows",
@@ -141,25 +86,10 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         "error inputs": "numbers are taken for tensors",
     },
     "cov": {
-        "double backward": "results differ by more than the table allows",
         "error inputs": "an argument is taken that PyTorch refuses",
-        "gradients": "results differ by more than the table allows",
-        "jvp": "results differ by more than the table allows",
     },
     "cumsum": {
         "refused dtypes": "a dtype is taken that PyTorch refuses",
-    },
-    "digamma": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
-        "in-place": "results differ by more than the table allows",
-        "jvp": "results differ by more than the table allows",
-        "session": "results differ by more than the table allows",
-    },
-    "double": {
-        "gradients": "memory formats are not offered",
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
     },
     "dsplit": {
         "error inputs": "refused by another type of error",
@@ -173,16 +103,8 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "eye": {
         "error inputs": "refused by another type of error",
     },
-    "fft.hfft2": {
-        "values": "results differ by more than the table allows",
-    },
     "flip": {
         "method": "`dims=` is not taken",
-    },
-    "float": {
-        "gradients": "memory formats are not offered",
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
     },
     "float_power": {
         "error inputs": "numbers are taken for tensors",
@@ -199,22 +121,18 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "gather": {
         "error inputs": "`out=` is not taken",
-        "gradients": "refused: ShapeError",
-        "jvp": "refused: ShapeError",
-        "method": "refused: ShapeError",
-        "values": "refused: ShapeError",
-        "vmap": "refused: ShapeError",
     },
     "ge": {
         "error inputs": "numbers are taken for tensors",
     },
+    "gradient": {
+        "error inputs": "refused by another type of error",
+    },
     "gt": {
         "error inputs": "numbers are taken for tensors",
     },
-    "half": {
-        "gradients": "memory formats are not offered",
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
+    "histogram": {
+        "vmap": "depends on data, which vmap does not know",
     },
     "hsplit": {
         "error inputs": "refused by another type of error",
@@ -234,18 +152,11 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "index_select": {
         "error inputs": "`out=` is not taken",
     },
-    "int": {
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
-    },
     "isclose": {
         "error inputs": "an argument is taken that PyTorch refuses",
     },
     "kthvalue": {
         "error inputs": "`out=` is not taken",
-        "method": "results are not equal",
-        "session": "results are not equal",
-        "values": "results are not equal",
     },
     "ldexp": {
         "error inputs": "numbers are taken for tensors",
@@ -253,96 +164,23 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "le": {
         "error inputs": "numbers are taken for tensors",
     },
-    "lgamma": {
-        "double backward": "results differ by more than the table allows",
-    },
     "linalg.cholesky": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
         "jvp": "results differ by more than the table allows",
-        "session": "results differ by more than the table allows",
     },
     "linalg.cholesky_ex": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
         "jvp": "results differ by more than the table allows",
-        "session": "results differ by more than the table allows",
-    },
-    "linalg.cond": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
-        "jvp": "results differ by more than the table allows",
-        "session": "results differ by more than the table allows",
     },
     "linalg.cross": {
         "error inputs": "an argument is taken that PyTorch refuses",
     },
-    "linalg.eig": {
-        "double backward": "results differ by more than the table allows",
-    },
     "linalg.eigh": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
         "jvp": "results differ by more than the table allows",
-    },
-    "linalg.eigvalsh": {
-        "double backward": "results differ by more than the table allows",
-    },
-    "linalg.householder_product": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
     },
     "linalg.lstsq": {
         "double backward": "`driver=` is not taken",
-        "gradients": "`driver=` is not taken",
-        "session": "`driver=` is not taken",
-        "values": "`driver=` is not taken",
-        "vmap": "`driver=` is not taken",
     },
     "linalg.lstsq.grad_oriented": {
         "double backward": "`driver=` is not taken",
-        "error inputs": "`driver=` is not taken",
-        "gradients": "`driver=` is not taken",
-        "jvp": "`driver=` is not taken",
-        "session": "`driver=` is not taken",
-        "values": "`driver=` is not taken",
-        "vmap": "`driver=` is not taken",
-    },
-    "linalg.matrix_rank": {
-        "values": "refused: IndexError",
-        "vmap": "refused: IndexError",
-    },
-    "linalg.matrix_rank.hermitian": {
-        "values": "refused: IndexError",
-    },
-    "linalg.pinv": {
-        "double backward": "results differ by more than the table allows",
-    },
-    "linalg.pinv.hermitian": {
-        "double backward": "`hermitian=` is not taken",
-        "gradients": "`hermitian=` is not taken",
-        "jvp": "`hermitian=` is not taken",
-        "session": "`hermitian=` is not taken",
-        "values": "`hermitian=` is not taken",
-        "vmap": "`hermitian=` is not taken",
-    },
-    "linalg.pinv.singular": {
-        "double backward": "results differ by more than the table allows",
-    },
-    "linalg.tensorsolve": {
-        "double backward": "`dims=` is not taken",
-        "gradients": "`dims=` is not taken",
-        "jvp": "`dims=` is not taken",
-        "session": "`dims=` is not taken",
-        "values": "`dims=` is not taken",
-        "vmap": "`dims=` is not taken",
-    },
-    "linalg.vander": {
-        "gradients": "refused: AutogradError",
-        "jvp": "refused: AutogradError",
-        "session": "refused: AutogradError",
-        "values": "refused: AutogradError",
-        "vmap": "refused: AutogradError",
     },
     "linspace": {
         "error inputs": "numbers are taken for tensors",
@@ -355,10 +193,7 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         "error inputs": "numbers are taken for tensors",
     },
     "logcumsumexp": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
         "jvp": "results differ by more than the table allows",
-        "session": "results differ by more than the table allows",
     },
     "logical_and": {
         "error inputs": "numbers are taken for tensors",
@@ -369,9 +204,12 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "logical_xor": {
         "error inputs": "numbers are taken for tensors",
     },
-    "long": {
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
+    "logspace": {
+        "error inputs": "an argument is taken that PyTorch refuses",
+    },
+    "logspace.tensor_overload": {
+        "error inputs": "an argument is taken that PyTorch refuses",
+        "vmap": "depends on data, which vmap does not know",
     },
     "lt": {
         "error inputs": "numbers are taken for tensors",
@@ -387,11 +225,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "matrix_exp": {
         "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
-        "jvp": "results differ by more than the table allows",
-        "method": "results differ by more than the table allows",
-        "session": "results differ by more than the table allows",
-        "values": "results differ by more than the table allows",
     },
     "max.binary": {
         "error inputs": "numbers are taken for tensors",
@@ -423,10 +256,7 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "nextafter": {
         "error inputs": "numbers are taken for tensors",
-        "gradients": "refused: MissingDerivative",
         "in-place": "there is no such method",
-        "jvp": "refused: MissingDerivative",
-        "session": "refused: MissingDerivative",
     },
     "nn.functional.adaptive_avg_pool1d": {
         "error inputs": "refused by another type of error",
@@ -438,22 +268,13 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         "error inputs": "refused by another type of error",
     },
     "nn.functional.adaptive_max_pool1d": {
-        "double backward": "an argument is not taken",
         "error inputs": "refused by another type of error",
-        "gradients": "an argument is not taken",
-        "jvp": "an argument is not taken",
-        "session": "an argument is not taken",
-        "values": "an argument is not taken",
-        "vmap": "an argument is not taken",
     },
     "nn.functional.adaptive_max_pool2d": {
-        "double backward": "an argument is not taken",
         "error inputs": "refused by another type of error",
-        "gradients": "an argument is not taken",
-        "jvp": "an argument is not taken",
-        "session": "an argument is not taken",
-        "values": "an argument is not taken",
-        "vmap": "an argument is not taken",
+    },
+    "nn.functional.adaptive_max_pool3d": {
+        "error inputs": "an argument is taken that PyTorch refuses",
     },
     "nn.functional.conv1d": {
         "error inputs": "an argument is taken that PyTorch refuses",
@@ -486,6 +307,15 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "nn.functional.max_pool3d": {
         "error inputs": "an argument is taken that PyTorch refuses",
     },
+    "nn.functional.max_unpool1d": {
+        "jvp": "results differ by more than the table allows",
+    },
+    "nn.functional.max_unpool2d": {
+        "jvp": "results differ by more than the table allows",
+    },
+    "nn.functional.max_unpool3d": {
+        "jvp": "results differ by more than the table allows",
+    },
     "nn.functional.mish": {
         "in-place": "there is no such method",
     },
@@ -501,31 +331,14 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "nn.functional.rrelu": {
         "error inputs": "an argument is taken that PyTorch refuses",
     },
-    "nn.functional.scaled_dot_product_attention": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
-        "values": "results differ by more than the table allows",
-    },
     "nn.functional.triplet_margin_loss": {
         "error inputs": "an argument is taken that PyTorch refuses",
     },
     "nn.functional.unfold": {
         "refused dtypes": "a dtype is taken that PyTorch refuses",
     },
-    "norm.nuc": {
-        "double backward": "refused: ValueError",
-        "gradients": "refused: ValueError",
-        "jvp": "refused: ValueError",
-        "method": "refused: ValueError",
-        "session": "refused: ValueError",
-        "values": "refused: ValueError",
-        "vmap": "refused: ValueError",
-    },
     "normal": {
         "refused dtypes": "a dtype is taken that PyTorch refuses",
-    },
-    "pinverse": {
-        "double backward": "results differ by more than the table allows",
     },
     "polar": {
         "error inputs": "numbers are taken for tensors",
@@ -533,8 +346,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "polygamma.polygamma_n_0": {
         "in-place": "there is no such method",
         "method": "there is no such method",
-        "session": "results differ by more than the table allows",
-        "values": "results differ by more than the table allows",
     },
     "polygamma.polygamma_n_1": {
         "in-place": "there is no such method",
@@ -558,13 +369,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "remainder": {
         "error inputs": "numbers are taken for tensors",
     },
-    "repeat_interleave": {
-        "gradients": "refused: AutogradError",
-        "jvp": "refused: AutogradError",
-        "method": "refused: AutogradError",
-        "values": "refused: AutogradError",
-        "vmap": "refused: AutogradError",
-    },
     "round.decimals_0": {
         "in-place": "`decimals=` is not taken",
         "refused dtypes": "a dtype is taken that PyTorch refuses",
@@ -583,28 +387,9 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "scatter": {
         "error inputs": "an argument is taken that PyTorch refuses",
         "in-place": "`reduce=` is not taken",
-        "method": "`reduce=` is not taken",
-        "values": "`reduce=` is not taken",
     },
     "scatter_add": {
         "error inputs": "an argument is taken that PyTorch refuses",
-    },
-    "searchsorted": {
-        "session": "`out_int32=` is not taken",
-        "values": "`out_int32=` is not taken",
-        "vmap": "`out_int32=` is not taken",
-    },
-    "short": {
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
-    },
-    "sort": {
-        "gradients": "`stable=` is not taken",
-        "jvp": "`stable=` is not taken",
-        "method": "`stable=` is not taken",
-        "session": "results are not equal",
-        "values": "`stable=` is not taken",
-        "vmap": "`stable=` is not taken",
     },
     "special.bessel_j0": {
         "session": "results differ by more than the table allows",
@@ -638,16 +423,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "special.legendre_polynomial_p": {
         "error inputs": "numbers are taken for tensors",
     },
-    "special.log_ndtr": {
-        "double backward": "results differ by more than the table allows",
-        "gradients": "results differ by more than the table allows",
-        "jvp": "results differ by more than the table allows",
-        "session": "results differ by more than the table allows",
-    },
-    "special.polygamma.special_polygamma_n_0": {
-        "session": "results differ by more than the table allows",
-        "values": "results differ by more than the table allows",
-    },
     "special.shifted_chebyshev_polynomial_t": {
         "error inputs": "numbers are taken for tensors",
     },
@@ -672,26 +447,11 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "squeeze.multiple": {
         "in-place": "there is no such method",
     },
-    "sum_to_size": {
-        "method": "another dtype",
-        "values": "another dtype",
-    },
     "t": {
         "in-place": "there is no such method",
     },
     "take": {
         "error inputs": "`out=` is not taken",
-    },
-    "to": {
-        "gradients": "memory formats are not offered",
-        "method": "memory formats are not offered",
-        "values": "memory formats are not offered",
-    },
-    "topk": {
-        "gradients": "an argument is not taken",
-        "method": "an argument is not taken",
-        "session": "results are not equal",
-        "values": "an argument is not taken",
     },
     "transpose": {
         "in-place": "there is no such method",
@@ -716,12 +476,5 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "xlogy": {
         "error inputs": "numbers are taken for tensors",
-    },
-    "zero_": {
-        "gradients": "refused: AttributeError",
-        "jvp": "refused: AttributeError",
-        "session": "refused: AttributeError",
-        "values": "refused: AttributeError",
-        "vmap": "refused: AttributeError",
     },
 }

@@ -24,7 +24,7 @@ from ..layout.shape import reshape, unsqueeze
 from ..linalg.cdist import cdist
 from ..reduction.reduce import cumsum, sum
 from .distances import pairwise_distance
-from .losses import reduced
+from .losses import check_reduction, reduced
 
 PUBLIC = "multi_margin_loss multilabel_margin_loss pdist triplet_margin_with_distance_loss".split()
 
@@ -45,11 +45,14 @@ def multi_margin_loss(
     Raises:
         ValueError: another `p`, or shapes that do not fit.
     """
+    check_reduction(reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     single = input.ndim < 2
     scores, right = reshape(input, (1, -1)) if single else input, reshape(target, (-1, 1))
-    if right.shape[0] != scores.shape[0] or (weight is not None and weight.ndim != 1):
+    if weight is not None and weight.ndim != 1:
+        raise ValueError("weight must be one-dimensional")
+    if right.shape[0] != scores.shape[0]:
         raise AutogradError(
             f"multi_margin_loss: inconsistent shapes: input {list(input.shape)}, target {list(target.shape)}"
         )
@@ -74,6 +77,11 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
     Raises:
         ShapeError: shapes that differ.
     """
+    check_reduction(reduction)
+    if input.ndim and not input.shape[-1]:
+        raise ShapeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
     if tuple(input.shape) != tuple(target.shape) or input.ndim > 2:
         raise ShapeError(
             f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
@@ -117,6 +125,8 @@ def triplet_margin_with_distance_loss(
 ) -> Any:
     """Return what the distance to `negative` lacks to be `margin` above that to `positive`, by a distance of one's own;
     see `triplet_margin_loss`."""
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

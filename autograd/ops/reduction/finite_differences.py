@@ -91,7 +91,7 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
             f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length {len(axes)}, but got "
             f"{len(widths)}"
         )
-    if input.dtype.kind in "iub":
+    if input.dtype.kind in "iu":
         input = to_dtype(input, get_default_dtype())
     found: list[Any] = []
     for axis, width in zip(axes, widths, strict=True):

@@ -38,4 +38,4 @@ def test_each_is_a_method_and_can_be_pickled(name: str):
 
 def test_numbers_are_refused_by_name():
     with pytest.raises(TypeError, match="zero_"):
-        getattr(rg, "zero_")(1.0)
+        rg.zero_(1.0)
