@@ -103,6 +103,7 @@ class FunctionMethods:
     isneginf: Method
     isposinf: Method
     isreal: Method
+    istft: Method
     kron: Method
     kthvalue: Method
     lcm: Method
@@ -134,6 +135,7 @@ class FunctionMethods:
     nansum: Method
     negative: Method
     nextafter: Method
+    nonzero_static: Method
     not_equal: Method
     ormqr: Method
     pinverse: Method
@@ -153,6 +155,7 @@ class FunctionMethods:
     slice_scatter: Method
     slogdet: Method
     split_with_sizes: Method
+    stft: Method
     subtract: Method
     sum_to_size: Method
     svd: Method

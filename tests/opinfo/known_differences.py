@@ -125,14 +125,14 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "ge": {
         "error inputs": "numbers are taken for tensors",
     },
+    "geometric": {
+        "refused dtypes": "a dtype is taken that PyTorch refuses",
+    },
     "gradient": {
         "error inputs": "refused by another type of error",
     },
     "gt": {
         "error inputs": "numbers are taken for tensors",
-    },
-    "histogram": {
-        "vmap": "depends on data, which vmap does not know",
     },
     "hsplit": {
         "error inputs": "refused by another type of error",
@@ -155,6 +155,9 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "isclose": {
         "error inputs": "an argument is taken that PyTorch refuses",
     },
+    "istft": {
+        "gradients": "PyTorch gives some windows no gradient",
+    },
     "kthvalue": {
         "error inputs": "`out=` is not taken",
     },
@@ -164,17 +167,8 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "le": {
         "error inputs": "numbers are taken for tensors",
     },
-    "linalg.cholesky": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "linalg.cholesky_ex": {
-        "jvp": "results differ by more than the table allows",
-    },
     "linalg.cross": {
         "error inputs": "an argument is taken that PyTorch refuses",
-    },
-    "linalg.eigh": {
-        "jvp": "results differ by more than the table allows",
     },
     "linalg.lstsq": {
         "double backward": "`driver=` is not taken",
@@ -306,15 +300,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "nn.functional.max_pool3d": {
         "error inputs": "an argument is taken that PyTorch refuses",
-    },
-    "nn.functional.max_unpool1d": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "nn.functional.max_unpool2d": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "nn.functional.max_unpool3d": {
-        "jvp": "results differ by more than the table allows",
     },
     "nn.functional.mish": {
         "in-place": "there is no such method",
