@@ -66,19 +66,18 @@ def _change_tangent(
     level: TangentLevel, tensor: Tensor, new: Tensor | None, change: Callable[[Any, Callable[[Any], Any]], Any]
 ) -> None:
     """Give a tensor that was changed its tangent at a level, in place: that of its new value, zero for None."""
-    if new is None:
-        new = ops.zeros_as(tensor)
-    elif new.dtype != tensor.dtype:
-        new = ops.to_dtype(new, tensor.dtype)
+    value: Tensor = ops.zeros_as(tensor) if new is None else new
+    if value.dtype != tensor.dtype:
+        value = ops.to_dtype(value, tensor.dtype)
     if level.of(tensor) is None:
         begin(level, tensor)
     old = level.of(tensor)
     assert old is not None
-    if _is_of_more(new, old):
-        widen(level, tensor, new)
+    if _is_of_more(value, old):
+        widen(level, tensor, value)
         old = level.of(tensor)
         assert old is not None
-    change(old, lambda _: new)
+    change(old, lambda _: value)
 
 
 def begin(level: TangentLevel, changed: Tensor) -> None:

@@ -45,7 +45,8 @@ def _translated() -> dict[str, Any]:
             if method in vars(cls):
                 body[method] = staticmethod(_method(vars(cls)[method].__func__))
                 methods.append(_plain(body[method].__func__))
-        made[name] = type(rg.autograd.Function)(name, (rg.autograd.Function,), {**body, "__module__": __name__})
+        kind: Any = type(rg.autograd.Function)
+        made[name] = kind(name, (rg.autograd.Function,), {**body, "__module__": __name__})
     for method in methods:  # they name one another
         method.__globals__.update(made)
     return made
@@ -57,7 +58,8 @@ FUNCTIONS = _translated()
 def _counterpart(function: Any) -> Any:
     """Return raygrad's counterpart of an entry's callable: `apply` of a class, or a function around one."""
     if isinstance(function, types.MethodType):
-        return FUNCTIONS[function.__self__.__name__].apply
+        owner: Any = function.__self__
+        return FUNCTIONS[owner.__name__].apply
     return retyped(function, FUNCTIONS)
 
 
@@ -68,7 +70,7 @@ def function_entries() -> list[Entry]:
             info,
             (info.op, _counterpart(info.op)),
             None,
-            (info.inplace_variant, _counterpart(info.inplace_variant)) if info.inplace_variant else None,
+            (info.inplace_variant, _counterpart(info.inplace_variant)) if info.inplace_variant is not None else None,
         )
         for info in table.autograd_function_db
     ]
