@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import ops
+from ..dispatch.argument_errors import as_method
 from ..mutation.inplace import in_place
 from ..mutation.overlap import check_apart
 
@@ -226,7 +227,7 @@ def _attach() -> None:
         (ScatterInPlace, _scattered),
     ):
         for name in methods.__annotations__:
-            change = make(getattr(ops, name[:-1]))
+            change = make(as_method(getattr(ops, name[:-1]), name[:-1]))
             change.__name__ = name
             change.__qualname__ = f"{methods.__name__}.{name}"
             change.__doc__ = f"Take `{name[:-1]}` of the tensor in place; see the function."
