@@ -91,10 +91,7 @@ def _explaining(function: Function, tensors: Sequence[int], method: bool) -> Any
     refused = " or ".join([f"type({code.co_varnames[position]}) in _numbers" for position in tensors])
     body += "    try:\n"
     if refused:
-        body += (
-            f"        if {refused}:\n"
-            "            raise _number_among(_function, ({args}), _method)\n"
-        )
+        body += f"        if {refused}:\n            raise _number_among(_function, ({{args}}), _method)\n"
     body += (
         "        return _function({plain})\n"
         "    except Exception as error:\n"
