@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import ops
 from ..dispatch.argument_errors import as_method
 from ..mutation.inplace import in_place
+from ..mutation.inplace_views import view_in_place
 from ..mutation.overlap import check_apart
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ class UnaryInPlace:
     neg_: MethodAlone
     reciprocal_: MethodAlone
     relu_: MethodAlone
-    round_: MethodAlone
     rsqrt_: MethodAlone
     sigmoid_: MethodAlone
     sign_: MethodAlone
@@ -122,7 +122,9 @@ class ElementwiseInPlace:
     mvlgamma_: Method
     nan_to_num_: Method
     negative_: Method
+    nextafter_: Method
     rad2deg_: Method
+    round_: Method
     sgn_: Method
     sinc_: Method
     sinh_: Method
@@ -159,6 +161,18 @@ class ScatterInPlace:
     masked_scatter_: Method
     put_: Method
     scatter_reduce_: Method
+
+
+class ViewInPlace:
+    """Methods that give a tensor another shape of its memory."""
+
+    as_strided_: Method
+    squeeze_: Method
+    swapaxes_: Method
+    swapdims_: Method
+    t_: Method
+    transpose_: Method
+    unsqueeze_: Method
 
 
 def _tensors_of(arguments: tuple[Any, ...]) -> list[Any]:
@@ -217,6 +231,13 @@ def _scattered(function: Any) -> Any:
     return change
 
 
+def _viewed(function: Any) -> Any:
+    def change(self: Any, *args: Any, **options: Any) -> Any:
+        return view_in_place(self, lambda old: function(old, *args, **options))
+
+    return change
+
+
 def _attach() -> None:
     """Make the methods."""
     for methods, make in (
@@ -225,6 +246,7 @@ def _attach() -> None:
         (ElementwiseInPlace, _elementwise),
         (ComparisonInPlace, _compared),
         (ScatterInPlace, _scattered),
+        (ViewInPlace, _viewed),
     ):
         for name in methods.__annotations__:
             change = make(as_method(getattr(ops, name[:-1]), name[:-1]))
