@@ -31,6 +31,18 @@ def is_dense_or_expanded(array: Array) -> bool:
     return True
 
 
+def axis_order_of(array: Any) -> tuple[int, ...]:
+    """Return the axes of a host or device array from outermost to innermost; those of an array that is not dense, which
+    has no order to keep, as they are numbered."""
+    natural = tuple(range(array.ndim))
+    if array.flags.c_contiguous:
+        return natural
+    if array.flags.f_contiguous:
+        return natural[::-1]
+    by_stride = tuple(sorted(natural, key=lambda axis: -abs(array.strides[axis])))
+    return by_stride if array.transpose(by_stride).flags.c_contiguous else natural
+
+
 def as_dense(array: Array) -> Array:
     """Return `array`, or a copy that is dense in its own axis order (expanded axes stay expanded)."""
     if is_dense_or_expanded(array):

@@ -81,7 +81,7 @@ class BackwardPass(PassStream):
 
     def __init__(self, recorder: Recorder | None, retain_graph: bool | None, create_graph: bool) -> None:
         self.create_graph = create_graph
-        self.on_tensors = create_graph or bool(state.forward)
+        self.on_tensors = create_graph or bool(state.here.forward)
         """Gradients are tensors: they are recorded, or carry tangents."""
         self.retain = create_graph if retain_graph is None else retain_graph
         self.recorder = recorder
@@ -183,10 +183,11 @@ class BackwardPass(PassStream):
         """Run the nodes; of those that are ready, the most recently created goes first."""
         buffers, execute, recorder = self._buffers, self._execute, self.recorder
         create_graph, on_tensors, retain = self.create_graph, self.on_tensors, self.retain
-        step = self._step if state.anomaly is None else self._watched(AnomalyWatcher(state.anomaly))
-        # every node runs, and nothing is captured
-        plain = execute is None and not self._wanted and state.anomaly is None
         here, tie = state.here, 0
+        anomaly = here.anomaly
+        step = self._step if anomaly is None else self._watched(AnomalyWatcher(anomaly))
+        # every node runs, and nothing is captured
+        plain = execute is None and not self._wanted and anomaly is None
         saving = here.saving
         ready: list[tuple[int, int, Node]] = []
         for node in buffers:
@@ -347,7 +348,7 @@ class BackwardPass(PassStream):
     def _after(self, node: Node, results: Sequence[Any], beside: Sequence[Any]) -> Sequence[Any]:
         """Run a node's post hooks over the gradients of its tensor inputs (ND-09)."""
         assert node._post_hooks is not None
-        state.grad = self.create_graph
+        state.here.grad = self.create_graph
         shown, metas = for_tensor_inputs(node, results), for_tensor_inputs(node, node._input_metas())
         for hook, path in node._post_hooks.with_paths():
             shown = self._hook("post", hook, path, node, shown, metas, beside)

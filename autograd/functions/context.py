@@ -154,7 +154,7 @@ class FunctionNode(FunctionMembers, Node):
 
     def maybe_clear_saved_tensors(self) -> None:
         """Release the saved tensors, in a backward, unless the pass retains them for another one (CX-24)."""
-        task = state.task
+        task = state.here.task
         if task is not None and not task.retain:
             self._saved = None
 

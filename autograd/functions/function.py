@@ -15,12 +15,12 @@ from typing import Any, cast
 import numpy as np
 
 from raygrad.errors import AutogradError
-from raygrad.tracebacks import leave, says, users_site
+from raygrad.tracebacks import leave, users_site
 
 from ..core.array_layout import is_dense_or_expanded
 from ..core.batched_data import innermost_vmap_level, without_closed_levels
 from ..core.graph_collections import NODES, graph_grew
-from ..core.modes import PROTECTED, Modes, state
+from ..core.modes import Modes, state
 from ..core.pytree import flatten
 from ..core.random_streams import PACK, Path, RandomStream, path_of_application
 from ..core.recorder import Pending, Recorder
@@ -45,7 +45,7 @@ from ..tensor.tensor import Tensor
 from .bind_arguments import bind
 from .context import FunctionNode, name_as_generated, note_references
 from .function_class_api import FunctionClassMembers
-from .function_outputs import READ_ONLY, UNSAID_WRITE, check_returned, check_unmarked, wrap_outputs
+from .function_outputs import check_returned, check_unmarked, wrap_outputs
 from .function_traits import FunctionTraits, may_mark, unwritten, unwritten_forward, unwritten_setup
 from .user_backward import densified, run_backward as run_backward
 from .writable_inputs import saved_copies
@@ -348,10 +348,6 @@ def _forward(
             outer = here.stream  # a stream from now on, if it was a path
     node._path = here.stream = path
     here.grad = False
-    protects, given = traits.read_only, None
-    if protects:
-        given, here.arguments = here.arguments, args
-        PROTECTED.append(args)
     try:
         if traits.setup is None:
             if len(args) == 1 and not named:  # to spread one argument takes as long as to call
@@ -361,15 +357,8 @@ def _forward(
         else:
             raw = traits.forward(*args, **named) if named else traits.forward(*args)
             traits.setup(node, args, raw)
-    except ValueError as error:
-        if not protects or not says(error, READ_ONLY):
-            raise
-        raise AutogradError(UNSAID_WRITE.format(name=cls.__name__)) from error
     finally:
         here.grad, here.stream = before, outer
-        if protects:
-            here.arguments = given
-            PROTECTED.pop()
     if CLOCK[0] != since:
         check_unmarked(node, args, since)
     if recorded:

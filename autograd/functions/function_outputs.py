@@ -42,19 +42,6 @@ _NUMERIC: Final = "biufc"
 """Kinds of dtypes that a tensor may have."""
 
 
-READ_ONLY: Final = "read-only"
-"""In what NumPy and raygrad say of a write to an argument that was not declared."""
-
-UNSAID: Final = "changed an argument in place without saying so"
-"""In the error of a Function that did."""
-
-UNSAID_WRITE: Final = (
-    f"{{name}} {UNSAID}: call ctx.mark_dirty(...) with it in forward and return it, "
-    "work on a copy (x.clone()), or set writable_inputs = True on the Function to be given copies"
-)
-"""The error of a Function that writes to an argument's array."""
-
-
 def check_unmarked(node: FunctionNode, args: Args, since: int) -> None:
     """Check that what forward changed in place was marked as dirty (OU-23).
 

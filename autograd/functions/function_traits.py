@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.errors import AutogradError, MissingDerivative
 
+from .read_only_inputs import forward_on_read_only
 from .writable_inputs import backward_on_copies, forward_on_copies
 
 if TYPE_CHECKING:
@@ -149,14 +150,13 @@ class FunctionTraits:
         setup: its setup_context, or None in the combined style.
         backward: its backward or vjp; a function that raises, if neither or both are defined.
         boxed: backward takes one list of gradients instead of one argument for each (CX-26).
-        read_only: forward may write to arrays, and marks no argument: the arrays of its arguments are read-only.
         read_once: the first read of saved tensors releases them (CX-25).
         writable: forward and backward get writable copies.
         packs: its saved tensors are packed by the hooks under which it was applied (`derived`).
         node: the class of its nodes.
     """
 
-    __slots__ = ("backward", "boxed", "forward", "node", "packs", "read_once", "read_only", "setup", "writable")
+    __slots__ = ("backward", "boxed", "forward", "node", "packs", "read_once", "setup", "writable")
 
     def __init__(self, cls: type[Function]) -> None:
         self.node = cls._backward_cls
@@ -175,10 +175,11 @@ class FunctionTraits:
         self.packs = getattr(cls, "_applied_under", None) is not None
         writable: Any = getattr(cls, "writable_inputs", False)
         self.writable = bool(writable)
-        self.read_only = not self.writable and may_write(cls) and not may_mark(cls)
         if self.writable:
             self.forward = forward_on_copies(self.forward, cls.__name__, self.setup is None)
             self.backward = backward_on_copies(self.backward, bool(self.boxed))
+        elif may_write(cls) and not may_mark(cls):
+            self.forward = forward_on_read_only(self.forward, cls.__name__, self.setup is None)
         flags = {
             "boxed_grads_call": self.boxed,
             "clear_saved_tensors_on_access": self.read_once,

@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError
 
 from ..core.array_layout import as_dense, is_dense_or_expanded
 from ..core.modes import state
+from ..core.recorder import Pending
 from ..devices.serving import CPU, as_kernel_result, device_guard, is_device_array
 from ..dispatch.device_dispatch import zeros_on
 from ..nodes.closed_session import settle
@@ -165,7 +166,9 @@ def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor
         if edge is None or edge[0] is None:
             out.append(None)
             continue
-        data = settle(grad)._data
+        data = grad._data
+        if type(data) is Pending:
+            data = settle(grad)._data
         if node._input_places is not None or is_device_array(data):
             expected_device = CPU if node._input_places is None else node._input_places[i]
             if expected_device is not None and grad.device != expected_device:

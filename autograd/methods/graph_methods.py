@@ -101,16 +101,13 @@ class GraphMethods:
 
     def edge(self: Any) -> Edge:
         """Return the edge along which its gradient flows: to its producer, or its accumulator."""
-        known = self._accumulator
-        if known is not None and self._view is None and self._grad_fn is None and (accumulator := known()) is not None:
-            return accumulator, 0
         node = self._grad_fn if self._view is None else self.grad_fn
         if node is not None:
             return node, self.output_nr
         if self._view is not None and not owns_grad(self):
             return DiscardGrad(self), 0
-        accumulator = None if known is None else known()
-        if accumulator is None:
+        known = self._accumulator
+        if known is None or (accumulator := known()) is None:
             accumulator = AccumulateGrad(self) if type(self._data) is _ARRAY else accumulator_of(self)
             if self._hooks is not None:
                 accumulator._tensor_hooks = {0: self._hooks}

@@ -337,7 +337,9 @@ def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> N
     note_strides(tensor)
     if type(data) is Pending and data.ndim > 1 and parent_of(tensor) is None:
         order = tensor.axis_order()
-        if order != _NATURAL.get(len(order), order):
+        if order is None:
+            data = ops.in_order_data(data, None, tensor._data, recorder)
+        elif order != _NATURAL.get(len(order), order):
             data = _in_axis_order(recorder, data, order)
     before, counter = held_by(tensor), tensor._counter
     if tensor._shares_memory and parent_of(tensor) is None:

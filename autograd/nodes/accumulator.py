@@ -125,9 +125,8 @@ def _add_to_grad(
         new = variable.made(fresh._data, fresh.grad_fn, fresh.output_nr) if old is None else old + grad
         _set_grad(variable, new, recorder)
         return
-    order = variable.axis_order()
     if recorder is not None:
-        laid = ops.in_order_data(grad, order, recorder)
+        laid = ops.in_order_data(grad, variable.axis_order(), variable._data, recorder)
         if old is None:
             _set_grad(variable, variable.made(laid), recorder)
         elif out_of_place:
@@ -135,7 +134,7 @@ def _add_to_grad(
         else:
             old._next_value(recorder.add(old._data, laid), recorder)
     elif old is None:
-        _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
+        _set_grad(variable, variable.made(ops.copy_in_order(grad, variable.axis_order_at_hand())), None)
     elif out_of_place:
         _set_grad(variable, variable.made(ops.add(old._read(), grad)), None)
     else:

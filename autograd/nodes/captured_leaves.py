@@ -89,7 +89,7 @@ class CollectingAccumulator(AccumulateGrad):
             if create_graph:
                 self.history |= state.here.grad and grad._requires_grad
                 grad = grad._data
-            self.added.append(ops.copy_in_order(grad, self.variable.axis_order()))
+            self.added.append(ops.copy_in_order(grad, self.variable.axis_order_at_hand()))
         return ()
 
 

@@ -32,7 +32,7 @@ class Storage:
         self.owned_by: weakref.ref[Tensor] | None = None
         """The tensor that it was made by, for aliases of it; views find it as the first of their parents."""
         self.strides: tuple[int, ...] | None = None
-        """In a session, those of the owner before it was changed in place; () where they were not known."""
+        """In a session, those of the owner, which changes in place keep; None where only a kernel knows them."""
 
     def owner(self) -> Tensor:
         """Return the tensor that shows all of the memory: the one that it was made by, or an alias of that, once that

@@ -169,13 +169,11 @@ def _layout_of_owner(owner: Tensor, wait: bool) -> MemoryLayout | None:
     """Return the layout of an owner of memory, None if only its kernel knows it."""
     data, itemsize = owner._data, owner.dtype.itemsize
     strides = None if owner._storage is None else owner._storage.strides
-    if strides is not None:
-        strides = strides if strides or not owner.ndim else None
-    elif type(data) is Pending:
+    if strides is None and type(data) is Pending:
         strides = data.record.recorder.strides(data)
         if strides is None and wait:
             strides = data.record.recorder.read(data).strides  # type: ignore[union-attr]
-    elif type(data) is not Batched:
+    elif strides is None and type(data) is not Batched:
         strides = data.strides
     return None if strides is None else MemoryLayout(0, owner.shape, tuple([s // itemsize for s in strides]), itemsize)
 
@@ -186,7 +184,7 @@ def note_strides(owner: Tensor) -> None:
     storage = storage_of(owner)
     if storage.strides is None and parent_of(owner) is None:
         wait = any(one._view is not None and not one._view.sure for one in views_of(owner))
-        storage.strides = strides_of(owner, wait=wait) or ()
+        storage.strides = strides_of(owner, wait=wait)
 
 
 def reshapes_to_view(tensor: Tensor, shape: tuple[int, ...], *, wait: bool = False) -> bool | None:

@@ -17,6 +17,7 @@ from raygrad.errors import AutogradError
 from raygrad.tracebacks import leave
 
 from ..core import dtypes
+from ..core.array_layout import axis_order_of
 from ..core.batched_data import Batched, innermost_data
 from ..core.hooks import HookDict, RemovableHandle
 from ..core.modes import state
@@ -208,23 +209,28 @@ class Tensor(Surface):
             raise AutogradError("Inference tensors do not track version counter.")
         return int(self.counter()[0])
 
-    def axis_order(self) -> tuple[int, ...]:
-        """Return the axes from outermost to innermost, as the leaf had them when first asked (EN-32)."""
+    def axis_order(self) -> tuple[int, ...] | None:
+        """Return the axes from outermost to innermost, as the leaf had them when first asked (EN-32); None for a
+        pending value of which only its kernel knows that."""
         if self._order is None:
             data = self._data
-            natural = tuple(range(data.ndim))
-            strides = strides_of_pending(data)
-            if strides is not None:
-                natural = tuple(sorted(natural, key=lambda axis: -strides[axis]))
-            at_hand = type(data) is _ARRAY or isinstance(data, np.ndarray) or is_device_array(data)
-            if at_hand and not data.flags.c_contiguous and data.flags.f_contiguous:
-                natural = natural[::-1]
-            elif at_hand and not data.flags.c_contiguous:
-                by_stride = tuple(sorted(natural, key=lambda axis: -abs(data.strides[axis])))
-                if data.transpose(by_stride).flags.c_contiguous:  # else there are gaps, and no order to keep
-                    natural = by_stride
-            self._order = natural
+            if type(data) is Pending:
+                strides = strides_of_pending(data)
+                if strides is None:
+                    return None
+                natural = range(data.ndim)
+                expanded = any([not stride and n > 1 for stride, n in zip(strides, data.shape, strict=True)])
+                self._order = tuple(natural if expanded else sorted(natural, key=lambda axis: -strides[axis]))
+            elif type(data) is _ARRAY or isinstance(data, np.ndarray) or is_device_array(data):
+                self._order = axis_order_of(data)
+            else:
+                self._order = tuple(range(data.ndim))
         return self._order
+
+    def axis_order_at_hand(self) -> tuple[int, ...]:
+        """Return `axis_order()`; a value of which only its kernel knows that is waited for."""
+        order = self.axis_order()
+        return axis_order_of(self._read()) if order is None else order
 
     # ---- its gradient ---------------------------------------------------------------------------------------------
 

@@ -27,13 +27,8 @@ from raygrad.autograd.functions.context_state import (
     wanted_edge,
 )
 from raygrad.autograd.functions.function import FunctionNode, run_forward
-from raygrad.autograd.functions.function_outputs import (
-    READ_ONLY,
-    UNSAID as UNSAID,
-    UNSAID_WRITE,
-    is_among,
-    is_captured,
-)
+from raygrad.autograd.functions.function_outputs import is_among, is_captured
+from raygrad.autograd.functions.read_only_inputs import READ_ONLY, UNSAID as UNSAID, UNSAID_WRITE
 from raygrad.autograd.storage.view_geometry import geometry_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.array_layout import axis_order_of
 from ...core.batched_data import innermost_data
 from ...core.recorder import Data, Pending, Recorder
 from ...devices import Device
@@ -58,6 +59,14 @@ _ZEROS_AS = define(
     saves="none",
 )
 _IN_ORDER = define("in_order", ("a",), _in_order, infer_same, lambda ctx, g: g, saves="none")
+_IN_ORDER_OF = define(
+    "in_order_of",
+    ("a", "like"),
+    lambda a, like: _in_order(a, axis_order_of(like)),
+    lambda params, a, like: (a.shape, a.dtype),
+    lambda ctx, g: (g, None),
+    saves="none",
+)
 
 
 _FULL = define("full", (), _full, lambda params: (params[0], np.dtype(params[2])))
@@ -85,8 +94,14 @@ def to_dtype(input: Any, dtype: Any) -> Any:
     return call(_TO_DTYPE, (input,), (_name_of(dtype),))
 
 
-def in_order_data(data: Data, order: tuple[int, ...], recorder: Recorder) -> Pending:
-    """Record the conversion of a gradient to the axis order of its leaf (EN-32)."""
+def in_order_data(data: Data, order: tuple[int, ...] | None, like: Data, recorder: Recorder) -> Pending:
+    """Record the conversion of a value to an axis order (EN-32).
+
+    Args:
+        like: whose order that is; only its kernel knows which, if `order` is None.
+    """
+    if order is None:
+        return recorder.op(_IN_ORDER_OF, (data, like), ())[0]
     return recorder.op(_IN_ORDER, (data,), (order,))[0]
 
 

@@ -6,7 +6,7 @@ Sorting is in `sort`, medians and quantiles in `order_statistics`, cumulative ex
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ...core import dtypes
 from ...dispatch.dispatch import call
 from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import Shape, axis_of, define, reduction, row_by_row, space_of
-from ...registry.dtype_constraints import differentiated, no_complex, real_numbers, takes
+from ...registry.dtype_constraints import P, R, checked, differentiated, no_complex, real_numbers, takes
 from ..elementwise.arithmetic import maximum, minimum
 from ..elementwise.where import keep
 from ..indexing.gathering import scatter_zeros
@@ -67,6 +67,18 @@ def _check_extent(name: str, shape: Shape, axes: Sequence[int]) -> None:
     for axis in axes:
         if not shape[axis]:
             raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+
+
+def along_some(position: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for a function that compares elements along the dimension in its argument at `position`, if
+    that names one: it raises IndexError where there are none, whatever their dtype is."""
+
+    def check(name: str, given: tuple[Any, ...]) -> None:
+        input, dim = given[0], given[position]
+        if isinstance(dim, int) and input.ndim:
+            _check_extent(name, input.shape, (axis_of(dim, input.ndim),))
+
+    return checked(check)
 
 
 def _extreme_backward(ctx: Any, g: Any) -> Any:
@@ -204,6 +216,7 @@ def least(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     return call(_LEAST, (input,), _named_of("amin", input, dim, keepdim))
 
 
+@along_some(1)
 def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the greatest element; with `dim` also where along it; with a tensor, the greater of the two."""
     if dim is None:
@@ -213,6 +226,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return ValuesIndices(*call(_MAX, (input,), (axis_of(dim, input.ndim), keepdim)))
 
 
+@along_some(1)
 def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the smallest element; with `dim` also where along it; with a tensor, the smaller of the two."""
     if dim is None:

@@ -23,7 +23,7 @@ from ..elementwise.where import where
 from ..indexing.gathering import gather
 from ..layout.axis_order import to_dtype
 from ..layout.shape import movedim, reshape, squeeze
-from .minmax import ValuesIndices, amax, amin
+from .minmax import ValuesIndices, along_some, amax, amin
 from .reduce import Dims, sum
 from .sort import argsort, sort
 
@@ -63,6 +63,7 @@ def _at(order: Any, axis: int, position: int) -> Any:
     return order[(*[slice(None)] * axis, slice(position, position + 1))] if order.ndim else order
 
 
+@along_some(2)
 @takes(real_numbers)
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the `k`-th smallest element along `dim`, counted from 1, and where it is.
@@ -76,6 +77,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return _picked(input, _at(argsort(input, axis), axis, k - 1), axis, keepdim)
 
 
+@along_some(1)
 @takes(real_numbers)
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the median (of an even number the lower one): of all elements, or along `dim` and where it is.
@@ -94,6 +96,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _picked(input, places, axis, keepdim)
 
 
+@along_some(1)
 @takes(real_numbers)
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the median of the elements that are not NaN; see `median`."""
@@ -108,6 +111,9 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def _shared_median(input: Any, of: Any) -> Any:
     flat = reshape(input, (-1,))
+    if not flat.shape[0]:
+        none = np.nan if input.dtype.kind == "f" else int(dtypes.iinfo(input.dtype).min)  # what PyTorch says of none
+        return to_dtype(sum(flat), input.dtype) + none
     value = of(flat.detach(), 0)[0] if isinstance(flat, Tensor) else of(flat, 0)[0]
     if input.dtype.kind != "f":
         return value

@@ -25,6 +25,7 @@ INTERNAL = {
     "to_device": "moves, and computes nothing: tested in test_transfer",
     "row_order": "an order of rows, without a gradient: tested in test_distinct",
     "in_order": "the axis order of a leaf's gradient (EN-32), tested with the engine",
+    "in_order_of": "the same where only a kernel knows the order, tested in client/recording/test_axis_order.py",
 }
 
 
