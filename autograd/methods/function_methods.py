@@ -127,6 +127,7 @@ class FunctionMethods:
     nanmedian: Method
     nanquantile: Method
     nansum: Method
+    narrow_copy: Method
     negative: Method
     nextafter: Method
     not_equal: Method

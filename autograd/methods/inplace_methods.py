@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from raygrad.errors import AutogradError
+
 from .. import ops
 from ..dispatch.argument_errors import as_method
 from ..mutation.inplace import in_place
@@ -100,7 +102,6 @@ class ElementwiseInPlace:
     erfinv_: Method
     exp2_: Method
     fix_: Method
-    float_power_: Method
     frac_: Method
     gcd_: Method
     heaviside_: Method
@@ -134,6 +135,12 @@ class ElementwiseInPlace:
     triu_: Method
     true_divide_: Method
     xlogy_: Method
+
+
+class SameDtypeInPlace:
+    """In-place methods whose result must have the tensor's dtype already."""
+
+    float_power_: Method
 
 
 class ComparisonInPlace:
@@ -209,6 +216,24 @@ def _elementwise(function: Any) -> Any:
     return change
 
 
+def _of_same_dtype(function: Any) -> Any:
+    name = function.__name__
+
+    def change(self: Any, *args: Any, **options: Any) -> Any:
+        def compute(old: Any) -> Any:
+            out = function(old.clone() if old.requires_grad else old, *args, **options)
+            if out.dtype != old.dtype:
+                raise AutogradError(
+                    f"the tensor given to {name}_ has dtype {old.dtype} but the operation's result requires dtype "
+                    f"{out.dtype}"
+                )
+            return out
+
+        return in_place(self, compute, *_tensors_of((*args, *options.values())))
+
+    return change
+
+
 def _compared(function: Any) -> Any:
     def change(self: Any, *args: Any, **options: Any) -> Any:
         def compute(old: Any) -> Any:
@@ -244,6 +269,7 @@ def _attach() -> None:
         (UnaryInPlace, _alone),
         (BinaryInPlace, _with_other),
         (ElementwiseInPlace, _elementwise),
+        (SameDtypeInPlace, _of_same_dtype),
         (ComparisonInPlace, _compared),
         (ScatterInPlace, _scattered),
         (ViewInPlace, _viewed),

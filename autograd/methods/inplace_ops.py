@@ -57,6 +57,10 @@ class InPlaceOps:
         """Limit to [min, max] in place."""
         return in_place(self, lambda old: _OPS.clamp(old, min, max), min, max)
 
+    def polygamma_(self, n: int) -> Tensor:
+        """Take the `n`-th derivative of `digamma` in place."""
+        return in_place(self, lambda old: ops.polygamma(n, old))
+
     def lerp_(self, end: Any, weight: Any) -> Tensor:
         """Move towards `end` by `weight` of the way, in place."""
         return in_place(self, lambda old: _OPS.lerp(old, end, weight), end, weight)

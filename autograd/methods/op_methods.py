@@ -14,7 +14,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .function_methods import FunctionMethods, bind
-from .inplace_methods import BinaryInPlace, ComparisonInPlace, ElementwiseInPlace, ScatterInPlace, UnaryInPlace, ViewInPlace
+from .inplace_methods import (
+    BinaryInPlace,
+    ComparisonInPlace,
+    ElementwiseInPlace,
+    SameDtypeInPlace,
+    ScatterInPlace,
+    UnaryInPlace,
+    ViewInPlace,
+)
 from .layout_methods import LayoutMethods
 from .shape_methods import ShapeMethods
 
@@ -30,6 +38,7 @@ class TensorMethods(
     BinaryInPlace,
     ElementwiseInPlace,
     ComparisonInPlace,
+    SameDtypeInPlace,
     ScatterInPlace,
     ViewInPlace,
 ):

@@ -27,19 +27,13 @@ def view_in_place(tensor: Tensor, show: Callable[[Any], Any]) -> Tensor:
     """Make a tensor the view that `show` makes of it, and return it.
 
     Raises:
-        RuntimeError: it is a leaf that requires grad (or a view of one) and gradients are recorded; it was made by
-            `detach()` or `.data`, and shows another's memory; its history must not be rewritten; or it is a leaf that
-            requires grad, of which there are views.
+        RuntimeError: it is a leaf that requires grad (or a view of one) and gradients are recorded; its history must
+            not be rewritten; or it is a leaf that requires grad, of which there are views.
     """
     if state.here.forward:
         return inplace_tangents.in_place(tensor, show, view_in_place)
     check_leaf(tensor)
     view, storage = tensor._view, tensor._storage
-    if view is not None and view.base is None:
-        raise AutogradError(
-            "a tensor that detach() or .data made shares its memory, and gets no other shape in place: take the view "
-            "itself, as x.transpose(0, 1) in the place of x.transpose_(0, 1)"
-        )
     if tensor._requires_grad and state.here.grad:
         check_rebase(tensor)
     if storage is not None and (view is not None or any(one is not tensor for one in storage.living())):

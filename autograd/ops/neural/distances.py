@@ -19,7 +19,7 @@ from ..elementwise.division import div
 from ..elementwise.pointwise import xlogy
 from ..elementwise.unary import abs, exp, log, log1p, neg, sqrt, square
 from ..elementwise.where import where
-from ..layout.axis_order import zeros_as
+from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.shape import expand
 from ..reduction.reduce import mean, sum
 from ..reduction.vector_norms import norm
@@ -172,7 +172,7 @@ def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
     """Return `input` where the target is 1, what it lacks to `margin` where the target is -1."""
     zeros = zeros_as(input)
-    lacks = where(target != 1, clamp_min(sub(margin, input), 0), zeros)
+    lacks = where(target != 1, clamp_min(to_dtype(sub(margin, input), input.dtype), 0), zeros)
     return reduced(lacks + where(target != -1, input, zeros), reduction)
 
 

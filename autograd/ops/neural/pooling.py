@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.shape_errors import check_not_negative
 from ...registry.define_op import Shape, like_operand, space_of
-from ...registry.dtype_constraints import real_floats, real_numbers, takes
+from ...registry.dtype_constraints import only, real_floats, real_numbers, takes
 from ..elementwise.division import div
 from ..layout.joining import stack
 from ..layout.padding import pad
@@ -150,6 +150,8 @@ def max_pool1d(
         ceil_mode: let the last window go beyond the end.
         return_indices: return where the elements stand, too.
     """
+    if not return_indices:
+        real_floats("max_pool1d", (input,), input.dtype)
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -329,6 +331,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any) -> Any:
 # ---- windows as columns ----------------------------------------------------------------------------------------------
 
 
+@takes(only("bfc"))
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Return the windows of images (batch, channels, height, width) as columns: (batch, channels * window, places)."""
     input, batched = _batched("unfold", input, 2)
@@ -339,6 +342,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     return out if batched else out[0]
 
 
+@takes(only("bfc"))
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Return images in which columns, as `unfold` makes them, are added where they would be taken from.
 
