@@ -83,6 +83,13 @@ def as_method(function: Function, name: str) -> Function:
     return made
 
 
+def explaining_method(function: Function) -> Any:
+    """Return a method that has no function of its name, with the same errors: its first argument must be a tensor."""
+    made = _explaining(function, (1,), True)
+    made.__module__ = function.__module__
+    return made
+
+
 def _explaining(function: Function, tensors: Sequence[int], method: bool) -> Any:
     """Return a wrapper of a function that refuses numbers at positions of `tensors`, and explains errors."""
     code = inspect.unwrap(function).__code__
@@ -91,7 +98,7 @@ def _explaining(function: Function, tensors: Sequence[int], method: bool) -> Any
     refused = " or ".join([f"type({code.co_varnames[position]}) in _numbers" for position in tensors])
     body += "    try:\n"
     if refused:
-        body += f"        if {refused}:\n            raise _number_among(_function, ({{args}}), _method)\n"
+        body += f"        if {refused}:\n            raise _number_among(_function, ({{args}}), _method, _tensors)\n"
     body += (
         "        return _function({plain})\n"
         "    except Exception as error:\n"
@@ -109,6 +116,7 @@ def _explaining(function: Function, tensors: Sequence[int], method: bool) -> Any
         "_numbers": NUMBERS,
         "_number_among": number_among,
         "_method": method,
+        "_tensors": tensors,
     }
     return compile_wrapper(function, body, names, __name__, spelled=spelled)
 

@@ -14,6 +14,7 @@ from raygrad.tracebacks import leave
 
 from ..registry.codegen import ABSENT
 from ..registry.registry import Op
+from ..tensor.tensor import Tensor
 from .dispatch import call_few
 from .spellings import missing_argument, respelled
 from .tensor_arguments import NUMBERS, number_among, tensor_positions
@@ -65,22 +66,34 @@ def refusing_numbers(function: Callable[..., Any], method: bool) -> OfTwo:
     one that must be a tensor."""
     op = DIRECT[function]
     positions = tensor_positions(function)
-    first, second = 0 in positions, 1 in positions
 
-    def checked(input: Any = ABSENT, other: Any = ABSENT, **spelled: Any) -> Any:
+    def first(input: Any = ABSENT, other: Any = ABSENT, **spelled: Any) -> Any:
         try:
             if spelled or other is ABSENT:
                 return respelled(made, {"input": input, "other": other}, spelled)
-            if (first and type(input) in NUMBERS) or (second and type(other) in NUMBERS):
-                wrong = number_among(function, (input, other), method)
-                if wrong is not None:
-                    raise wrong
+            if type(input) is not Tensor and type(input) in NUMBERS:
+                raise number_among(function, (input, other), method)
             return call_few(op, input, other)
         except BaseException as error:  # of any kind: it goes on as it is
             leave(error)
             raise
 
-    made = _named(checked, op, op.name, function.__module__, function.__doc__ or "", ("input", "other"))
+    def both(input: Any = ABSENT, other: Any = ABSENT, **spelled: Any) -> Any:
+        try:
+            if spelled or other is ABSENT:
+                return respelled(made, {"input": input, "other": other}, spelled)
+            if type(other) is not Tensor and (type(other) in NUMBERS or type(input) in NUMBERS):
+                raise number_among(function, (input, other), method)
+            if type(input) is not Tensor and type(input) in NUMBERS:
+                raise number_among(function, (input, other), method)
+            return call_few(op, input, other)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
+
+    made = _named(
+        both if 1 in positions else first, op, op.name, function.__module__, function.__doc__ or "", ("input", "other")
+    )
     made.__wrapped__ = function
     return made
 

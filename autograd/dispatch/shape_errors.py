@@ -21,10 +21,11 @@ def is_at_hand(value: Any) -> bool:
 
 def fits(value: Any, dtype: np.dtype[Any]) -> bool:
     """Tell whether a dtype has a number; a fraction may be cut off. Of a tensor only counts whether it is complex."""
-    kind = value.dtype.kind if hasattr(value, "dtype") else "c" if isinstance(value, complex) else "f"
-    if kind == "c":
+    if hasattr(value, "dtype"):
+        return value.dtype.kind != "c" or dtype.kind == "c"
+    if isinstance(value, complex):
         return dtype.kind == "c"
-    if dtype.kind not in "iu" or hasattr(value, "dtype"):
+    if dtype.kind not in "iu":
         return True
     if not math.isfinite(value):
         return False

@@ -66,6 +66,8 @@ _COMPUTES_WITH_NUMBERS: Final = frozenset(
 def tensor_positions(function: Callable[..., Any]) -> tuple[int, ...]:
     """Return the positions of the arguments of a function that must be tensors, or None where that is the default; ()
     where the function has only one operand, and dispatch refuses a number for it."""
+    if function.__name__ == "matmul":  # which asks itself, at no cost
+        return ()
     taken = MAY_BE_NUMBERS.get(function.__name__, frozenset())
     found: list[int] = []
     operands = 0
@@ -81,16 +83,16 @@ def tensor_positions(function: Callable[..., Any]) -> tuple[int, ...]:
     return tuple(found) if operands > 1 or function.__name__ in _COMPUTES_WITH_NUMBERS else ()
 
 
-def number_among(function: Callable[..., Any], args: Sequence[Any], method: bool) -> DtypeError | None:
-    """Return the error for the first argument of a function that is a number and must be a tensor; None if none is.
+def number_among(
+    function: Callable[..., Any], args: Sequence[Any], method: bool, tensors: Sequence[int] = ()
+) -> DtypeError:
+    """Return the error for the first argument of a function that is a number and must be a tensor.
 
     Args:
         args: the positional ones.
         method: the first is the tensor whose method the function is, which does not count.
+        tensors: the positions of those that must be tensors, if the function's signature does not say it.
     """
-    for position in tensor_positions(function):
-        if position < len(args) and type(args[position]) in NUMBERS:
-            name = list(inspect.signature(function).parameters)[position]
-            kind = type(args[position]).__name__
-            return wrong_argument(function.__name__, name, position + 1 - method, "Tensor", kind)
-    return None
+    position = next(place for place in tensors or tensor_positions(function) if type(args[place]) in NUMBERS)
+    name = list(inspect.signature(function).parameters)[position]
+    return wrong_argument(function.__name__, name, position + 1 - method, "Tensor", type(args[position]).__name__)

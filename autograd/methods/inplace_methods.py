@@ -12,6 +12,7 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..dispatch.argument_errors import as_method
+from ..dispatch.spellings import taking_spellings
 from ..mutation.inplace import in_place
 from ..mutation.inplace_views import view_in_place
 from ..mutation.overlap import check_apart
@@ -202,7 +203,8 @@ def _with_other(function: Any) -> Any:
     def change(self: Any, other: Any) -> Any:
         return in_place(self, lambda old: function(old, other), other)
 
-    return change
+    change.__name__ = f"{function.__name__}_"
+    return taking_spellings(change)
 
 
 def _elementwise(function: Any) -> Any:

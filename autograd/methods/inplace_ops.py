@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError
 from .. import ops
 from ..dispatch.argument_errors import as_method
 from ..dispatch.random_numbers import rand_like, randn_like
+from ..dispatch.spellings import taking_spellings
 from ..mutation.inplace import in_place, of_part, set_item
 from ..mutation.overlap import check_apart, check_partial
 
@@ -33,14 +34,17 @@ _OPS = SimpleNamespace(
 class InPlaceOps:
     """Methods that change a tensor in place."""
 
+    @taking_spellings
     def add_(self, other: Any, *, alpha: Any = 1) -> Tensor:
         """Add `alpha * other` in place."""
         return in_place(self, lambda old: ops.add(old, other, alpha=alpha), other)
 
+    @taking_spellings
     def sub_(self, other: Any, *, alpha: Any = 1) -> Tensor:
         """Subtract `alpha * other` in place."""
         return in_place(self, lambda old: ops.sub(old, other, alpha=alpha), other)
 
+    @taking_spellings
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         """Divide by `other` in place."""
         return in_place(self, lambda old: ops.div(old, other, rounding_mode=rounding_mode), other)
@@ -77,16 +81,19 @@ class InPlaceOps:
         """Put `value` where `mask` holds, in place."""
         return in_place(self, lambda old: _OPS.masked_fill(old, mask, value), mask)
 
+    @taking_spellings
     def index_add_(self, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
         """Add slices of `source` at the places that `index` names along `dim`, in place."""
         check_apart(self, index, source)
         return in_place(self, lambda old: _OPS.index_add(old, dim, index, source, alpha=alpha))
 
+    @taking_spellings
     def scatter_(self, dim: int, index: Any, src: Any) -> Tensor:
         """Put elements of `src` at the places that `index` names along `dim`, in place."""
         check_apart(self, index, src)
         return in_place(self, lambda old: _OPS.scatter(old, dim, index, src))
 
+    @taking_spellings
     def scatter_add_(self, dim: int, index: Any, src: Any) -> Tensor:
         """Add elements of `src` at the places that `index` names along `dim`, in place."""
         check_apart(self, index, src)

@@ -15,6 +15,7 @@ from ..core import dtypes
 from ..devices import Device
 from ..devices.serving import CPU, as_device
 from ..dispatch import creation
+from ..dispatch.argument_errors import explaining_method
 from ..registry.define_op import axis_of, sizes_of
 from .operators import Operators
 
@@ -77,6 +78,7 @@ class ShapeMethods(Operators):
         """Return the elements in another shape: a view where possible, else a copy."""
         return ops.reshape(self, _listed("reshape", args, shape))
 
+    @explaining_method
     def reshape_as(self, other: Tensor) -> Tensor:
         """Return the elements in the shape of `other`."""
         return ops.reshape(self, other.shape)
@@ -92,6 +94,7 @@ class ShapeMethods(Operators):
             raise TypeError(f"view() takes a shape or a dtype; got both {shape!r} and {dtype}")
         return ops.view_dtype(self, dtype)
 
+    @explaining_method
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`."""
         return ops.view(self, other.shape)
@@ -140,6 +143,7 @@ class ShapeMethods(Operators):
         """Return the `n`-th derivative of `digamma`."""
         return ops.polygamma(n, self)
 
+    @explaining_method
     def where(self, condition: Any, other: Any) -> Tensor:
         """Return this tensor where `condition` holds, `other` elsewhere."""
         return ops.where(condition, self, other)
@@ -293,6 +297,7 @@ class ShapeMethods(Operators):
         steps = tuple([step // array.itemsize for step in array.strides])
         return steps if dim is None else steps[dim]
 
+    @explaining_method
     def equal(self, other: Tensor) -> bool:
         """Tell whether the other tensor has the same shape and elements."""
         return self.shape == other.shape and bool(ops.all(ops.eq(self, other)))

@@ -207,7 +207,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     return mark_multiple_views(tuple([input[_along(axis, i)] for i in range(input.shape[axis])]))
 
 
-def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """Return `length` elements of dimension `dim` from `start` on."""
     check_least_dims("narrow()", input, 1)
     axis = axis_of(dim, input.ndim)
