@@ -116,7 +116,7 @@ def test_in_a_session_as_eagerly() -> None:
         view.mul_(3)
         alone = (leaf * 2).t_().unsqueeze_(0)
         ((x * x).sum() + alone.sum()).backward()
-        return [x.tolist(), view.tolist(), alone.tolist(), leaf.grad.tolist()]  # pyright: ignore
+        return [x.tolist(), view.tolist(), alone.tolist(), leaf.grad.tolist()]
 
     with rg.Session():
         inside = run()
