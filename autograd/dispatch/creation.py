@@ -364,6 +364,39 @@ def _evenly(xp: Any, start: Any, end: Any, steps: int, dtype: Any) -> Any:
     return xp.where(number < steps // 2, near, far).astype(dtype)
 
 
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `steps` powers of `base` whose exponents are evenly spaced from `start` to `end`; see `linspace`."""
+    start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
+    if steps < 0:
+        raise AutogradError("number of steps must be non-negative")
+    if dtype is None and any(isinstance(x, complex) for x in (start, end)):
+        dtype = dtypes.of_number(1j)
+    wanted = float_dtype(dtype)
+    exponents = wanted if wanted.kind in "fc" else dtypes.float64
+    if wanted.kind in "iu":
+        start, end = int(start), int(end)
+
+    def powers(xp: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return (exponents.type(base) ** _evenly(xp, start, end, int(steps), exponents)).astype(wanted)
+
+    return _made(device, powers, requires_grad)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a zero-dimensional tensor of one number, in the default dtype unless another is given."""
+    return full((), s, dtype=float_dtype(dtype), device=device, requires_grad=requires_grad)
+
+
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the matrix with ones on its diagonal.
 

@@ -34,8 +34,8 @@ class FunctionMethods:
     arccosh: Method
     arcsin: Method
     arcsinh: Method
-    arctan: Method
     arctan2: Method
+    arctan: Method
     arctanh: Method
     argwhere: Method
     as_strided: Method
@@ -77,12 +77,15 @@ class FunctionMethods:
     fmax: Method
     fmin: Method
     frac: Method
+    frexp: Method
     gcd: Method
     geqrf: Method
     ger: Method
     greater: Method
     greater_equal: Method
     heaviside: Method
+    histc: Method
+    histogram: Method
     hsplit: Method
     i0: Method
     igamma: Method
@@ -90,6 +93,7 @@ class FunctionMethods:
     index_copy: Method
     index_fill: Method
     index_put: Method
+    index_reduce: Method
     inner: Method
     inverse: Method
     is_nonzero: Method
@@ -117,6 +121,7 @@ class FunctionMethods:
     matrix_exp: Method
     matrix_power: Method
     median: Method
+    mode: Method
     moveaxis: Method
     msort: Method
     multinomial: Method
@@ -138,6 +143,7 @@ class FunctionMethods:
     qr: Method
     quantile: Method
     rad2deg: Method
+    renorm: Method
     resolve_conj: Method
     resolve_neg: Method
     rot90: Method
@@ -155,9 +161,9 @@ class FunctionMethods:
     tensor_split: Method
     triangular_solve: Method
     true_divide: Method
+    unfold: Method
     unique: Method
     unique_consecutive: Method
-    unfold: Method
     vdot: Method
     vsplit: Method
     xlogy: Method

@@ -126,6 +126,7 @@ class ElementwiseInPlace:
     negative_: Method
     nextafter_: Method
     rad2deg_: Method
+    renorm_: Method
     round_: Method
     sgn_: Method
     sinc_: Method
@@ -166,6 +167,7 @@ class ScatterInPlace:
     index_copy_: Method
     index_fill_: Method
     index_put_: Method
+    index_reduce_: Method
     masked_scatter_: Method
     put_: Method
     scatter_reduce_: Method

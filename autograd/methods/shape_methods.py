@@ -12,6 +12,7 @@ from raygrad.errors import DeviceError
 
 from .. import ops
 from ..core import dtypes
+from ..core.memory_format import MemoryFormat, channels_last, contiguous_format
 from ..devices import Device
 from ..devices.serving import CPU, as_device
 from ..dispatch import creation
@@ -33,11 +34,11 @@ def _names_device(value: Any) -> bool:
 _DTYPE_NAMES = frozenset(("half", "float", "double", "short", "int", "long", "bool", "complex"))
 
 
-def _conversion(name: str, dtype: np.dtype[Any]) -> Callable[[Any], Tensor]:
+def _conversion(name: str, dtype: np.dtype[Any]) -> Callable[..., Tensor]:
     """Return the method that converts a tensor to a dtype."""
 
-    def convert(self: Any) -> Tensor:
-        return self.to(dtype)
+    def convert(self: Any, memory_format: Any = None) -> Tensor:
+        return self.to(dtype, memory_format=memory_format)
 
     convert.__name__, convert.__qualname__ = name, f"ShapeMethods.{name}"
     convert.__doc__ = f"Return the tensor as {dtype}."
@@ -169,9 +170,10 @@ class ShapeMethods(Operators):
         device: Any = None,
         non_blocking: bool = False,
         copy: bool = False,
+        memory_format: Any = None,
     ) -> Tensor:
         """Return the tensor on a device and in a dtype, or in those of another tensor: itself if it is so already,
-        unless a `copy` is asked for.
+        unless a `copy` is asked for. With a memory format, its axes lie in that order.
 
         `to(device, dtype, non_blocking, copy)`, `to(dtype, non_blocking, copy)` and `to(other, non_blocking, copy)`;
         `non_blocking` is a permission: what is copied from or to the host is waited for.
@@ -204,8 +206,10 @@ class ShapeMethods(Operators):
         place = self.device if device is None else as_device(device)
         moved: Tensor = ops.to_device(self, place)
         if wanted != self.dtype:
-            return ops.to_dtype(moved, wanted)
-        return ops.clone(moved) if copy and moved is self else moved
+            moved = ops.to_dtype(moved, wanted)
+        elif copy and moved is self:
+            moved = ops.clone(moved)
+        return moved if memory_format is None else ops.in_memory_format(moved, memory_format)
 
     def type(self, dtype: Any) -> Tensor:
         """Return the tensor in a dtype."""
@@ -287,9 +291,13 @@ class ShapeMethods(Operators):
         """Tell whether the dtype is complex."""
         return self.dtype.kind == "c"
 
-    def is_contiguous(self) -> bool:
-        """Tell whether the data is dense in C order; in a session, waits for it."""
-        return self.read().flags.c_contiguous
+    def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
+        """Tell whether the data is dense in C order, or in that of a memory format; in a session, waits for it."""
+        array: Any = self.read()
+        if memory_format is contiguous_format:
+            return array.flags.c_contiguous
+        order = memory_format.axis_order(4 if memory_format is channels_last else 5)
+        return len(order or ()) == array.ndim and ops.lies_in_order(array, order)
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the steps in memory along the dimensions, in elements; in a session, waits for the data."""
@@ -312,6 +320,11 @@ class ShapeMethods(Operators):
     def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return zeros of this tensor's dtype and device."""
         return self.new_full(sizes_of(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        """Return a tensor of this one's dtype and device whose elements are yet to be written."""
+        wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
+        return creation.empty(sizes_of(size), dtype=wanted, device=place, requires_grad=requires_grad)
 
     def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return ones of this tensor's dtype and device."""

@@ -7,7 +7,7 @@ The ops of one operand with a kernel of NumPy's are in `unary`, those of two ope
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,37 @@ from .unary import abs, cos, sin, trunc
 from .where import keep, where
 
 PUBLIC = """
-    allclose angle copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2
-    logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
+    allclose angle copysign deg2rad exp2 float_power fmax fmin frac frexp isclose isneginf isposinf isreal ldexp
+    logaddexp2 logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
 """.split()
+
+# ---- mantissa and exponent -------------------------------------------------------------------------------------------
+
+
+class MantissaAndExponent(NamedTuple):
+    """What `frexp` returns."""
+
+    mantissa: Any
+    exponent: Any
+
+
+_FREXP = define(
+    "frexp",
+    ("a",),
+    np.frexp,
+    lambda params, a: [(a.shape, a.dtype), (a.shape, np.dtype(np.int32))],
+    lambda ctx, grads: None if grads[0] is None else grads[0] / exp2(to_dtype(ctx.saved_tensors[0], grads[0].dtype)),
+    saves="output1",
+    outputs=2,
+    admits=real_floats,
+)
+
+
+@takes(real_floats)
+def frexp(input: Any) -> MantissaAndExponent:
+    """Return mantissas in (-1, -0.5] or [0.5, 1), and the powers of two that they are times: int32; both 0 at 0."""
+    return MantissaAndExponent(*call(_FREXP, (input,)))
+
 
 # ---- one operand -----------------------------------------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from ...core import type_promotion
 from ...dispatch.dispatch import call, call_few, call_met
 from ...dispatch.operand_conversion import promote_operands
 from ...dispatch.shape_errors import fits
-from ...registry.define_op import broadcast_shape, define, row_by_row, shapes_of, space_of, xp
+from ...registry.define_op import broadcast_shape, define, like_operand, row_by_row, shapes_of, space_of, xp
 from ...registry.registry import Op
 from ...tensor.tensor import Tensor
 
-PUBLIC = "masked_fill nonzero where".split()
+PUBLIC = "fill masked_fill nonzero where".split()
 
 
 def _where(condition: Any, a: Any, b: Any, dtype: str | None) -> Any:
@@ -150,3 +150,15 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     if not fits(value, input.dtype):
         _masked_fill_infer((), input, mask, value)
     return call(_MASKED_FILL, (input, mask, value))
+
+
+def fill(input: Any, value: Any) -> Any:
+    """Return a tensor of the shape and dtype of `input` filled with one number, or with a zero-dimensional tensor.
+
+    Raises:
+        RuntimeError: a tensor with dimensions.
+    """
+    if getattr(value, "ndim", 0):
+        raise AutogradError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    everywhere = like_operand(space_of(input).ones((), bool), input)
+    return masked_fill(input, everywhere, value)

@@ -32,7 +32,7 @@ from .shape import expand, flip, reshape, transpose, unsqueeze
 PUBLIC = """
     adjoint atleast_1d atleast_2d atleast_3d block_diag cartesian_prod column_stack combinations diag_embed diagflat
     dsplit dstack fliplr flipud hsplit kron meshgrid ravel rot90 row_stack split_with_sizes sum_to_size tensor_split
-    tril_indices triu_indices vander vsplit
+    tril_indices triu_indices unravel_index vander vsplit
 """.split()
 
 # ---- flips and rotations ---------------------------------------------------------------------------------------------
@@ -255,10 +255,11 @@ def vander_of_last(x: Any, *, N: int | None = None) -> Any:
     """Return the powers of the elements along the last dimension, from the lowest up: `linalg.vander`.
 
     Raises:
-        RuntimeError: `x` has no dimension, or `N` is not above one.
+        RuntimeError: `N` is not above one, or `x` has no dimension and there is no `N`.
     """
-    if not x.ndim:
-        raise AutogradError("linalg.vander: expected a tensor of at least one dimension")
+    if N is None and not x.ndim:
+        raise AutogradError("linalg.vander: expected a tensor of at least one dimension, or N")
+    x = x if x.ndim else reshape(x, (1,))
     count = x.shape[-1] if N is None else N
     if N is not None and N <= 1:
         raise AutogradError(f"linalg.vander: N must be greater than 1, got {N}")
@@ -304,14 +305,34 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     return _triangle("triu_indices", row, col, offset, dtype, device)
 
 
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Return the coordinates, one tensor for each dimension, of places in a flattened tensor of the given shape.
+
+    Raises:
+        ValueError: places that are no integers, or a negative extent.
+    """
+    extents = sizes_of((shape,)) if not isinstance(shape, int) else (shape,)
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if any(extent < 0 for extent in extents):
+        raise ValueError(f"'shape' cannot have negative values, but got {list(extents)}")
+    found: list[Any] = []
+    for extent in reversed(extents):
+        found.append(indices % extent)
+        indices = indices // extent
+    return tuple(found[::-1])
+
+
 def sum_to_size(input: Any, *size: Any) -> Any:
     """Return `input` summed down to a shape that broadcasts to its own.
 
     Raises:
         RuntimeError: it does not.
     """
-    summed = sum_to(input, sizes_of(size))
-    return to_dtype(summed, np.dtype(np.int64)) if input.dtype.kind == "b" else summed
+    wanted = sizes_of(size)
+    summed = sum_to(input, wanted)
+    unchanged = wanted and wanted == tuple(input.shape)
+    return to_dtype(summed, dtypes.int64) if input.dtype.kind == "b" and not unchanged else summed
 
 
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:

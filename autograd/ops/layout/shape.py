@@ -14,12 +14,14 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ...core.memory_format import contiguous_format
 from ...devices.serving import is_device_array
 from ...dispatch.dispatch import call
 from ...dispatch.shape_errors import distinct_axes
 from ...registry.define_op import Shape, axes_of, axis_of, broadcast_shape, define, infer_same, row_by_row
 from ...storage.stride_geometry import is_contiguous
 from ...tensor.tensor import Tensor
+from .axis_order import in_memory_format
 
 PUBLIC = """
     broadcast_tensors broadcast_to clone contiguous expand expand_as flatten flip moveaxis movedim permute reshape roll
@@ -351,13 +353,16 @@ _ROLL = define(
 )
 
 
-def clone(input: Any) -> Any:
-    """Return a copy, with the same axis order in memory."""
-    return call(_CLONE, (input,))
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """Return a copy, with the same axis order in memory, or in that of a memory format."""
+    copy = call(_CLONE, (input,))
+    return copy if memory_format is None else in_memory_format(copy, memory_format)
 
 
-def contiguous(input: Any) -> Any:
-    """Return `input` dense in C order: itself if it is so already."""
+def contiguous(input: Any, memory_format: Any = None) -> Any:
+    """Return `input` dense in C order, or in that of a memory format: itself if it is so already."""
+    if memory_format is not None and memory_format is not contiguous_format:
+        return in_memory_format(input, memory_format)
     data = getattr(input, "_data", input)
     if isinstance(data, np.ndarray):
         if data.flags.c_contiguous:

@@ -181,7 +181,12 @@ def trace(input: Any) -> Any:
 
 
 def _scaled(value: Any, by: Any) -> Any:
-    return value if type(by) is int and by == 1 else mul(value, by)
+    """Return `value` times a number in its own dtype: of bools and integers the number is converted, too."""
+    if type(by) is int and by == 1:
+        return value
+    if value.dtype.kind in "biu" and isinstance(by, bool | int | float):
+        by = bool(by) if value.dtype.kind == "b" else int(by)
+    return mul(value, by)
 
 
 def _plus(input: Any, product: Any, beta: Any, alpha: Any) -> Any:

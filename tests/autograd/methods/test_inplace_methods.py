@@ -48,6 +48,8 @@ ARGUMENTS: dict[str, Any] = {
     "swapdims_": lambda T, y: (0, 1),
     "transpose_": lambda T, y: (0, -1),
     "unsqueeze_": lambda T, y: (1,),
+    "index_reduce_": lambda T, y: (0, T.tensor(PLACES), y[:2], "prod"),
+    "renorm_": lambda T, y: (2, 0, 0.5),
     "put_": lambda T, y: (T.tensor([0, 7]), y[0, :2]),
     "scatter_reduce_": lambda T, y: (0, T.tensor([[0, 1, 2], [2, 0, 1]]), y[:2], "amax"),
 }

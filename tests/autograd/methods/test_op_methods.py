@@ -86,6 +86,7 @@ def test_each_method_without_further_arguments_gives_what_the_function_gives():
             "split",
             "nonzero",
             "unbind",
+            "repeat_interleave",
             "is_complex",
             "is_floating_point",
             "numel",
