@@ -142,6 +142,17 @@ def innermost_vmap_level(tensors: Iterable[Any]) -> VmapLevel | None:
     return found
 
 
+def open_vmap_levels_of(tensor: Tensor) -> set[VmapLevel]:
+    """Return the open levels at which a tensor is batched."""
+    levels: set[VmapLevel] = set()
+    data = tensor._data
+    while type(data) is Batched:
+        if data.level.entered:
+            levels.add(data.level)
+        data = data.value._data
+    return levels
+
+
 def unwrap_batched(tensor: Any, level: VmapLevel) -> tuple[Any, int | None]:
     """Return the tensor of all examples and its batch dimension; the value and None if not batched at `level`."""
     data = getattr(tensor, "_data", None)

@@ -247,6 +247,15 @@ def _may_change(cls: type[Function]) -> bool:
     return may_mark(cls)
 
 
+def _carry_alike(level: TangentLevel, items: Sequence[Any], request: Request) -> None:
+    """Let copies of the arguments carry the copies of their tangents, behind them in `items`: derivatives along these
+    go through what a backward reads."""
+    args, tangents = _parted(request, items)
+    for arg, tangent in zip(args, tangents, strict=True):
+        if tangent is not None:
+            level.carry(arg, tangent)
+
+
 def _written_back(items: Sequence[Any], copies: Sequence[Any], found: Sequence[Any]) -> list[Any]:
     """Return outputs and tangents: for copies that were changed in place, the `items` with their values."""
     results: list[Any] = []
@@ -277,6 +286,7 @@ def apply_with_jvp(cls: type[Function], args: tuple[Any, ...], named: dict[str, 
         fused = fused_with_jvp(cls)
         if _may_change(cls):
             copies, kept = [_copied(item) for item in items], [_copied(item) for item in items]
+            _carry_alike(level, kept, request)
             found: Any = _written_back(items, copies, fused.apply(request, *copies, *kept))
         else:
             found = fused.apply(request, *items)

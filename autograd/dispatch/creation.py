@@ -339,6 +339,8 @@ def linspace(
         RuntimeError: `steps` is negative.
     """
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
+    if not isinstance(steps, int | np.integer):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise DtypeError(f"linspace(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
     if steps < 0:
         raise AutogradError("number of steps must be non-negative")
     if dtype is None and (isinstance(start, complex) or isinstance(end, complex)):
@@ -396,5 +398,12 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return the matrix with ones on its diagonal."""
+    """Return the matrix with ones on its diagonal.
+
+    Raises:
+        RuntimeError: `n` or `m` is negative.
+    """
+    for name, extent in (("n", n), ("m", m)):
+        if extent is not None and extent < 0:
+            raise AutogradError(f"eye: {name} must be greater or equal to 0, got {extent}")
     return _made(device, lambda xp: xp.eye(n, m, dtype=float_dtype(dtype)), requires_grad)

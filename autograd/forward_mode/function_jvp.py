@@ -14,11 +14,13 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .. import ops
+from ..core.batched_data import Batched
 from ..core.modes import state
 from ..core.random_streams import JVP
 from ..forward_ad import check_size
 from ..mutation.inplace_tangents import begin
 from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
+from ..storage.version_counter import was_changed
 from ..tensor.tangent_levels import TangentLevel, active_levels, carries_tangent
 from ..tensor.tensor import Tensor
 
@@ -38,7 +40,7 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
     Raises:
         NotImplementedError: the Function has no jvp.
         RuntimeError: jvp returned tangents of the wrong number, type or shape, a view that is none of the given
-            tangent, or another tangent than the one it had to change in place.
+            tangent, or another tangent than the one it had to change in place; or it left that one as it was.
     """
     if not any(isinstance(arg, Tensor) and carries_tangent(arg) for arg in args):
         return
@@ -52,7 +54,9 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
             level, further_in = levels[depth], len(carrying) - 1 - position
             with active_levels(levels[:depth]):
                 given = [_jvp_argument(node, arg, level) for arg in args]
+                written = _versions_to_change(node, args, given)
                 found = _jvp_results(node, _jvp(node, args, outputs, results, given, further_in), len(outputs))
+                _check_changed(node, given, written)
                 for number, tangent in enumerate(found):
                     _set_tangent(node, level, number, tangent, args, given, outputs[number], results[number])
     finally:
@@ -154,10 +158,7 @@ def _set_tangent(
     position = next((k for k, arg in enumerate(args) if arg is output), None)
     if position is not None and _among(output, _dirty(node)):
         if tangent is not given[position]:
-            raise AutogradError(
-                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
-                "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
-            )
+            raise _not_in_place(node)
     elif tangent is not None:
         if position is None and output._base is not None:
             position = next(
@@ -175,8 +176,40 @@ def _set_tangent(
         level.carry(result, tangent)
 
 
+def _versions_to_change(node: FunctionNode, args: Sequence[Any], given: Sequence[Tensor | None]) -> dict[int, int]:
+    """Return the versions of the tangents that jvp has to change in place, by position of their arguments."""
+    if not _dirty(node):
+        return {}
+    return {
+        position: int(tangent.counter()[0])
+        for position, (arg, tangent) in enumerate(zip(args, given, strict=True))
+        if tangent is not None and _among(arg, _dirty(node))
+    }
+
+
+def _check_changed(node: FunctionNode, given: Sequence[Tensor | None], versions: dict[int, int]) -> None:
+    """Raise unless jvp has changed the tangents of the arguments that forward changed in place (FW-12)."""
+    for position, version in versions.items():
+        tangent = given[position]
+        if tangent is not None and not was_changed(tangent.counter(), version):
+            raise _not_in_place(node)
+
+
+def _not_in_place(node: FunctionNode) -> AutogradError:
+    return AutogradError(
+        "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying "
+        "an input inplace, then the jvp function must modify the corresponding gradient inplace, and return it: "
+        f"{node._function.__name__}.jvp does not"
+    )
+
+
 def _check_view(tangent: Tensor, given: Tensor) -> None:
-    """Raise unless a tangent is a view of the tangent given for the viewed argument (FW-11)."""
+    """Raise unless a tangent is a view of the tangent given for the viewed argument (FW-11). What a vmap rule returned
+    for one example is a view where that of all examples is."""
+    while tangent._base is None and type(tangent._data) is Batched and type(given._data) is Batched:
+        if tangent._data.level is not given._data.level:
+            break
+        tangent, given = tangent._data.value, given._data.value
     if tangent._base is None or tangent is given:
         raise AutogradError(
             "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."

@@ -129,11 +129,13 @@ def check_returned(node: FunctionNode, args: Args, outputs: Args, separate: bool
     Raises:
         AutogradError: a dirty argument is not returned (OU-19); a saved argument is returned as it is, in the separate
             style (CX-17).
-        DtypeError: an output is an array or a NumPy scalar (OU-02).
+        DtypeError: an output is an array or a NumPy scalar (OU-02). Beside a tensor, in the separate style, it is how
+            forward hands an array to setup_context.
     """
     for number, output in enumerate(outputs):
         if type(output) is not Tensor and (found := _array_in(output, outputs)) is not None:
-            raise _array_returned(node, found, number if len(outputs) > 1 else -1, output)
+            if not separate or not any([isinstance(one, Tensor) for one in outputs]):
+                raise _array_returned(node, found, number if len(outputs) > 1 else -1, output)
         if type(output) is Tensor and type(output._data) is Pending:
             settle(output)
     dirty = node.dirty_tensors or ()

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from .. import ops
-from ..dispatch.spellings import as_method
+from ..dispatch.argument_errors import as_method
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -133,6 +133,7 @@ class FunctionMethods:
     nanmedian: Method
     nanquantile: Method
     nansum: Method
+    narrow_copy: Method
     negative: Method
     nextafter: Method
     nonzero_static: Method
@@ -172,7 +173,7 @@ class FunctionMethods:
 
 
 for _name in FunctionMethods.__annotations__:
-    setattr(FunctionMethods, _name, as_method(getattr(ops, _name)))
+    setattr(FunctionMethods, _name, as_method(getattr(ops, _name), _name))
 
 
 def bind(*declared: type) -> None:
@@ -180,4 +181,4 @@ def bind(*declared: type) -> None:
     for methods in declared:
         for name, method in list(vars(methods).items()):
             if isinstance(method, FunctionType):
-                setattr(methods, name, as_method(getattr(ops, method.__name__)))
+                setattr(methods, name, as_method(getattr(ops, method.__name__), name))

@@ -56,7 +56,7 @@ class LayoutMethods:
     def select(self, dim: int, index: int) -> Tensor:
         """Return the slice at `index` of dimension `dim`."""
 
-    def narrow(self, dim: int, start: int, length: int) -> Tensor:
+    def narrow(self, dim: int, start: Any, length: int) -> Tensor:
         """Return `length` elements of dimension `dim` from `start` on."""
 
     # ---- shape -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .function_methods import FunctionMethods, bind
-from .inplace_methods import BinaryInPlace, ComparisonInPlace, ElementwiseInPlace, ScatterInPlace, UnaryInPlace
+from .inplace_methods import (
+    BinaryInPlace,
+    ComparisonInPlace,
+    ElementwiseInPlace,
+    SameDtypeInPlace,
+    ScatterInPlace,
+    UnaryInPlace,
+    ViewInPlace,
+)
 from .layout_methods import LayoutMethods
 from .shape_methods import ShapeMethods
 
@@ -30,7 +38,9 @@ class TensorMethods(
     BinaryInPlace,
     ElementwiseInPlace,
     ComparisonInPlace,
+    SameDtypeInPlace,
     ScatterInPlace,
+    ViewInPlace,
 ):
     """Methods of tensors. Each takes what the function of the same name takes, the tensor being the first."""
 

@@ -16,6 +16,7 @@ from ..core.memory_format import MemoryFormat, channels_last, contiguous_format
 from ..devices import Device
 from ..devices.serving import CPU, as_device
 from ..dispatch import creation
+from ..dispatch.argument_errors import explaining_method
 from ..registry.define_op import axis_of, sizes_of
 from .operators import Operators
 
@@ -44,6 +45,19 @@ def _conversion(name: str, dtype: np.dtype[Any]) -> Callable[..., Tensor]:
     return convert
 
 
+def _listed(method: str, args: tuple[Any, ...], named: Any) -> tuple[int, ...]:
+    """Return ints given one by one, as one sequence, or by name.
+
+    Raises:
+        TypeError: in two of these ways, or none of them.
+    """
+    if named is None:
+        return sizes_of(args)
+    if args:
+        raise TypeError(f"{method}() got its ints twice: {args!r} and, by name, {named!r}")
+    return sizes_of((named,))
+
+
 class ShapeMethods(Operators):
     """Shapes, dtypes, and what a tensor is."""
 
@@ -61,10 +75,11 @@ class ShapeMethods(Operators):
 
     # ---- shape -------------------------------------------------------------------------------------------------------
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *args: Any, shape: Any = None) -> Tensor:
         """Return the elements in another shape: a view where possible, else a copy."""
-        return ops.reshape(self, sizes_of(shape))
+        return ops.reshape(self, _listed("reshape", args, shape))
 
+    @explaining_method
     def reshape_as(self, other: Tensor) -> Tensor:
         """Return the elements in the shape of `other`."""
         return ops.reshape(self, other.shape)
@@ -80,6 +95,7 @@ class ShapeMethods(Operators):
             raise TypeError(f"view() takes a shape or a dtype; got both {shape!r} and {dtype}")
         return ops.view_dtype(self, dtype)
 
+    @explaining_method
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`."""
         return ops.view(self, other.shape)
@@ -88,9 +104,9 @@ class ShapeMethods(Operators):
         """Return the tensor with all dimensions made one."""
         return ops.flatten(self)
 
-    def permute(self, *dims: Any) -> Tensor:
+    def permute(self, *args: Any, dims: Any = None) -> Tensor:
         """Return a view with the dimensions in another order."""
-        return ops.permute(self, sizes_of(dims))
+        return ops.permute(self, _listed("permute", args, dims))
 
     @property
     def T(self) -> Tensor:
@@ -112,18 +128,23 @@ class ShapeMethods(Operators):
         """A matrix transposed and conjugated."""
         return ops.conj(ops.t(self))
 
-    def expand(self, *sizes: Any) -> Tensor:
-        """Return a view expanded to `sizes`, without copying; -1 keeps an extent."""
-        return ops.expand(self, sizes_of(sizes))
+    def expand(self, *args: Any, size: Any = None) -> Tensor:
+        """Return a view expanded to `size`, without copying; -1 keeps an extent."""
+        return ops.expand(self, _listed("expand", args, size))
 
     def broadcast_to(self, size: Any) -> Tensor:
         """Return a view expanded to `size`."""
         return ops.expand(self, size)
 
-    def flip(self, *dims: Any) -> Tensor:
+    def flip(self, *args: Any, dims: Any = None) -> Tensor:
         """Return a copy with the order of elements along `dims` reversed."""
-        return ops.flip(self, sizes_of(dims))
+        return ops.flip(self, _listed("flip", args, dims))
 
+    def polygamma(self, n: int) -> Tensor:
+        """Return the `n`-th derivative of `digamma`."""
+        return ops.polygamma(n, self)
+
+    @explaining_method
     def where(self, condition: Any, other: Any) -> Tensor:
         """Return this tensor where `condition` holds, `other` elsewhere."""
         return ops.where(condition, self, other)
@@ -284,6 +305,7 @@ class ShapeMethods(Operators):
         steps = tuple([step // array.itemsize for step in array.strides])
         return steps if dim is None else steps[dim]
 
+    @explaining_method
     def equal(self, other: Tensor) -> bool:
         """Tell whether the other tensor has the same shape and elements."""
         return self.shape == other.shape and bool(ops.all(ops.eq(self, other)))

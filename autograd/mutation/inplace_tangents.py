@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
-from ..core.batched_data import innermost_vmap_level
+from ..core.batched_data import Batched, innermost_vmap_level, open_vmap_levels_of
 from ..core.modes import state
+from ..core.recorder import Pending
 from ..storage.storage import parent_of, views_of
 from ..storage.view import UNKNOWN
-from ..tensor.tangent_levels import TangentLevel, active_levels
+from ..tensor.tangent_levels import TangentLevel, active_levels, share_tangents
 from ..tensor.tensor import Tensor
+from ..vmap import whole_batch_change
 from .view_replay import replay_view
 
 
@@ -25,39 +27,57 @@ def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[An
     A tangent that is there is itself changed in place, so that its own views follow, as those of a value do.
     """
     levels: tuple[TangentLevel, ...] = state.forward
-    held = tensor._tangents
-    if held and state.grad:  # nodes keep what they are given: that must not be what is about to be overwritten
-        for depth, level in enumerate(levels):
-            tangent = level.of(tensor)
-            if tangent is not None:
-                with active_levels(levels[:depth]):
-                    level.carry(tensor, ops.clone(tangent))
-    try:
-        result = compute(tensor)
-    finally:
-        tensor._tangents = held
-    news = [level.of(result) for level in levels]
+    # nodes keep what they are given: with gradients recorded, that must not be what is about to be overwritten
+    result = compute(_in_other_memory(levels, tensor) if state.grad else tensor)
+    changes = [(tensor, result)]
+    while innermost_vmap_level(changes[-1]) is not None:
+        changes.append(whole_batch_change(*changes[-1]))
+    news = [[level.of(new) for level in levels] for _, new in changes]
     with active_levels(()):
         change(tensor, lambda _: result)
-    for depth, level in enumerate(levels):
-        new, old = news[depth], level.of(tensor)
-        if new is None and old is None:
-            continue
-        with active_levels(levels[:depth]):
-            if new is None:
-                new = ops.zeros_as(tensor)
-            elif new.dtype != tensor.dtype:
-                new = ops.to_dtype(new, tensor.dtype)
-            if old is None:
-                begin(level, tensor)
-                old = level.of(tensor)
-                assert old is not None
-            if _is_of_more(new, old):
-                widen(level, tensor, new)
-                old = level.of(tensor)
-                assert old is not None
-            change(old, lambda _, new=new: new)
+    for (target, _), tangents in zip(changes, news, strict=True):
+        for depth, level in enumerate(levels):
+            if tangents[depth] is not None or level.of(target) is not None:
+                with active_levels(levels[:depth]):
+                    _change_tangent(level, target, tangents[depth], change)
     return tensor
+
+
+def _in_other_memory(levels: tuple[TangentLevel, ...], tensor: Tensor) -> Tensor:
+    """Return a copy of a tensor, with copies of its tangents, in the tensor's place in the graph; a leaf that requires
+    grad, which must not be changed, as it is."""
+    if tensor._requires_grad and tensor.grad_fn is None:
+        return tensor
+    data = tensor._data
+    if type(data) is Batched:
+        data = Batched(_in_other_memory(levels, data.value), data.dim, data.level)
+    elif type(data) is not Pending:
+        data = data.copy(order="K")
+    made = share_tangents(tensor, Tensor.made(data, tensor.grad_fn, tensor.output_nr))
+    for depth, level in enumerate(levels):
+        tangent = level.of(tensor)
+        if tangent is not None:
+            with active_levels(levels[:depth]):
+                level.carry(made, ops.clone(tangent))
+    return made
+
+
+def _change_tangent(
+    level: TangentLevel, tensor: Tensor, new: Tensor | None, change: Callable[[Any, Callable[[Any], Any]], Any]
+) -> None:
+    """Give a tensor that was changed its tangent at a level, in place: that of its new value, zero for None."""
+    value: Tensor = ops.zeros_as(tensor) if new is None else new
+    if value.dtype != tensor.dtype:
+        value = ops.to_dtype(value, tensor.dtype)
+    if level.of(tensor) is None:
+        begin(level, tensor)
+    old = level.of(tensor)
+    assert old is not None
+    if _is_of_more(value, old):
+        widen(level, tensor, value)
+        old = level.of(tensor)
+        assert old is not None
+    change(old, lambda _: value)
 
 
 def begin(level: TangentLevel, changed: Tensor) -> None:
@@ -68,7 +88,7 @@ def begin(level: TangentLevel, changed: Tensor) -> None:
 
 def _is_of_more(new: Tensor, old: Tensor) -> bool:
     """Tell whether a tangent is another one for each example of a vmap, and the one in its place the same for all."""
-    return innermost_vmap_level((new,)) is not None and innermost_vmap_level((new,)) is not innermost_vmap_level((old,))
+    return not open_vmap_levels_of(new) <= open_vmap_levels_of(old)
 
 
 def widen(level: TangentLevel, changed: Tensor, new: Tensor) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..core.batched_data import Batched
 from ..core.modes import state
 
 if TYPE_CHECKING:
@@ -105,8 +106,11 @@ def carries_tangent(tensor: Tensor) -> bool:
 
 
 def share_tangents(source: Tensor, target: Tensor) -> Tensor:
-    """Give `target` the tangents of `source` and return it."""
+    """Give `target` the tangents of `source` and return it; inside vmap, those of all examples, too."""
     held = source._tangents
     if held:
         target._tangents = held
+    data, other = source._data, target._data
+    if type(data) is Batched and type(other) is Batched and data.value is not other.value:
+        share_tangents(data.value, other.value)
     return target

@@ -144,6 +144,8 @@ def named(function: Any) -> Any:
         return getattr(rg.Tensor, name, None)
     if name and getattr(torch.Tensor, name, None) is function:
         return getattr(rg.Tensor, name, None)
+    if name and getattr(function, "__module__", "") == "torch.nn.functional":
+        return dotted(f"nn.functional.{name}")
     if isinstance(function, types.BuiltinFunctionType) and name:
         for prefix, home in (("linalg_", "linalg"), ("fft_", "fft"), ("special_", "special")):
             if name.startswith(prefix):

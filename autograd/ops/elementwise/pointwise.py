@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError, DtypeError
 
 from ...dispatch.direct_functions import OfTwo, binary_function, unary_function
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import check_not_negative
 from ...registry.define_op import conj, define, infer_comparison, infer_elementwise, infer_same, quiet, xp
 from ...registry.dtype_constraints import no_complex, real_floats, takes
 from ..layout.axis_order import to_dtype, zeros_as
@@ -299,6 +300,8 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
             raise DtypeError(f"isclose compares tensors, got a {type(one).__name__}; wrap it with raygrad.tensor")
     if input.dtype != other.dtype:
         raise AutogradError(f"{input.dtype} did not match {other.dtype}: isclose compares tensors of one dtype")
+    check_not_negative("isclose", "rtol", (rtol,))
+    check_not_negative("isclose", "atol", (atol,))
     if input.dtype.kind == "b":
         return input == other
     near = isfinite(input) & isfinite(other) & (abs(sub(input, other)) <= add(mul(abs(other), rtol), atol))

@@ -14,6 +14,7 @@ from raygrad.errors import AutogradError
 from ...core import type_promotion
 from ...dispatch.dispatch import call, call_few, call_met
 from ...dispatch.operand_conversion import promote_operands
+from ...dispatch.shape_errors import fits
 from ...registry.define_op import broadcast_shape, define, like_operand, row_by_row, shapes_of, space_of, xp
 from ...registry.registry import Op
 from ...tensor.tensor import Tensor
@@ -130,7 +131,7 @@ def keep(input: Any, mask: Any) -> Any:
 
 
 def _masked_fill(a: Any, mask: Any, value: Any) -> Any:
-    if mask.dtype.kind != "b":
+    if mask.dtype.kind != "b" or getattr(value, "ndim", 0):
         raise TypeError
     return xp.where(mask, value.astype(a.dtype) if hasattr(value, "astype") else a.dtype.type(value), a)
 
@@ -142,6 +143,9 @@ def _masked_fill_infer(params: tuple[Any, ...], a: Any, mask: Any, value: Any) -
         raise AutogradError(
             f"masked_fill takes a number or a 0-dimensional value, but got {len(value.shape)} dimensions"
         )
+    if not fits(value, a.dtype):
+        shown = f"of dtype {value.dtype}" if hasattr(value, "dtype") else value
+        raise AutogradError(f"masked_fill: value {shown} cannot be converted to {a.dtype} without overflow")
     return broadcast_shape("masked_fill", (a.shape, mask.shape)), a.dtype
 
 
@@ -162,7 +166,13 @@ _MASKED_FILL = define(
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """Return `input` with `value` where `mask` holds."""
+    """Return `input` with `value` where `mask` holds.
+
+    Raises:
+        RuntimeError: the mask is not of bools, or `value` is no number, or one that the dtype does not have.
+    """
+    if not fits(value, input.dtype):
+        _masked_fill_infer((), input, mask, value)
     return call(_MASKED_FILL, (input, mask, value))
 
 

@@ -190,6 +190,8 @@ def _scatter_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> 
     check_grid("scatter", index.shape, a.shape, axis)
     if not hasattr(source, "shape"):
         return a.shape, a.dtype
+    if source.dtype != a.dtype:
+        raise AutogradError(f"scatter: expected src of input's dtype {a.dtype}, but got {source.dtype}; convert it")
     if len(index.shape) != len(source.shape):
         raise ShapeError(
             f"scatter: expected an index of as many dimensions as src, got {list(index.shape)} and {list(source.shape)}"

@@ -6,6 +6,7 @@ Most are composed of the ops in `indexing` and `gathering`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from raygrad.errors import AutogradError, MissingKernel
 
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import is_at_hand
 from ...registry.define_op import axis_of, broadcast_shape, conj, define, like_operand, quiet, real_of, space_of
 from ...registry.dtype_constraints import no_bools, no_complex
 from ...tensor.tensor import Tensor
@@ -52,9 +54,21 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """Return `input` with the first elements of `source` put, in order, where `mask` holds."""
+    """Return `input` with the first elements of `source` put, in order, where `mask` holds.
+
+    Raises:
+        RuntimeError: the mask is not of bools, or `source` of another dtype than `input`.
+    """
+    if mask.dtype.kind != "b":
+        raise AutogradError(f"masked_scatter: expected a mask of bools, but got mask with dtype {mask.dtype}")
+    if source.dtype != input.dtype:
+        raise AutogradError(
+            f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}"
+        )
     shape = broadcast_shape("masked_scatter", [input.shape, mask.shape])
     mask = reshape(expand(mask, shape), (-1,))
+    if is_at_hand(mask) and int(mask.sum()) > math.prod(source.shape):
+        raise AutogradError("masked_scatter: source has fewer elements than mask has True")
     places = clamp_min(cumsum(mask, 0) - 1, 0)
     return reshape(where(mask, reshape(source, (-1,))[places], reshape(expand(input, shape), (-1,))), shape)
 

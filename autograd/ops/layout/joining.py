@@ -13,6 +13,7 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import check_least_dims, check_some
 from ...registry.define_op import axis_of, contiguous, define, sizes_of
 from ...storage.view import mark_multiple_views
 from .shape import dense_copy, expand, reshape
@@ -135,17 +136,20 @@ concat = concatenate = cat
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Return the tensors joined along a new dimension."""
+    check_some("stack", tensors)
     given = _tensors("stack", tensors)
     return call(_STACK, given, (axis_of(dim, given[0].ndim + 1),))
 
 
 def vstack(tensors: Sequence[Any]) -> Any:
     """Return the tensors joined along rows, vectors as rows."""
+    check_some("vstack", tensors)
     return cat([reshape(x, (1, -1)) if x.ndim < 2 else x for x in tensors], 0)
 
 
 def hstack(tensors: Sequence[Any]) -> Any:
     """Return the tensors joined along columns, vectors end to end."""
+    check_some("hstack", tensors)
     given = [reshape(x, (1,)) if x.ndim < 1 else x for x in tensors]
     return cat(given, 0 if given and given[0].ndim == 1 else 1)
 
@@ -202,10 +206,15 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     return mark_multiple_views(tuple([input[_along(axis, i)] for i in range(input.shape[axis])]))
 
 
-def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """Return `length` elements of dimension `dim` from `start` on."""
+    check_least_dims("narrow()", input, 1)
     axis = axis_of(dim, input.ndim)
     extent = input.shape[axis]
+    if hasattr(start, "ndim"):
+        if start.ndim or start.dtype.kind not in "iu":
+            raise AutogradError(f"narrow(): start must be an 0-dim integral Tensor, not one of {start.dtype}")
+        start = int(start)
     if not -extent <= start <= extent:
         raise IndexError(f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})")
     if length < 0:

@@ -17,6 +17,7 @@ from raygrad.errors import AutogradError, DtypeError, ShapeError
 from ...core.memory_format import contiguous_format
 from ...devices.serving import is_device_array
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import distinct_axes
 from ...registry.define_op import Shape, axes_of, axis_of, broadcast_shape, define, infer_same, row_by_row
 from ...storage.stride_geometry import is_contiguous
 from ...tensor.tensor import Tensor
@@ -221,8 +222,10 @@ def t(input: Any) -> Any:
 def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Return `input` with the dimensions `source` moved to `destination`, the others in their order."""
     ndim = input.ndim
-    sources = [axis_of(d, ndim) for d in ([source] if isinstance(source, int) else source)]
-    targets = [axis_of(d, ndim) for d in ([destination] if isinstance(destination, int) else destination)]
+    sources = distinct_axes("movedim", "source", [source] if isinstance(source, int) else source, ndim)
+    targets = distinct_axes(
+        "movedim", "destination", [destination] if isinstance(destination, int) else destination, ndim
+    )
     if len(sources) != len(targets):
         raise ShapeError(
             f"movedim: Invalid source or destination dims: source ({sources} dims) should contain the same number of "

@@ -15,8 +15,9 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...core import dtypes
+from ...dispatch.shape_errors import check_not_negative
 from ...registry.define_op import Shape, like_operand, space_of
-from ...registry.dtype_constraints import real_floats, real_numbers, takes
+from ...registry.dtype_constraints import only, real_floats, real_numbers, takes
 from ..elementwise.division import div
 from ..layout.axis_order import to_dtype
 from ..layout.joining import stack
@@ -44,6 +45,11 @@ def each_dimension(value: int | Sequence[int], dims: int) -> Shape:
 def _batched(name: str, input: Any, dims: int) -> tuple[Any, bool]:
     if input.ndim not in (dims + 1, dims + 2):
         raise ShapeError(f"{name}: Expected {dims + 1}D or {dims + 2}D input tensor, but got {list(input.shape)}")
+    if 0 in input.shape[input.ndim - dims - 1 :]:
+        raise ShapeError(
+            f"{name}: Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got: {list(input.shape)}"
+        )
     return (input, True) if input.ndim == dims + 2 else (unsqueeze(input, 0), False)
 
 
@@ -147,6 +153,8 @@ def max_pool1d(
         ceil_mode: let the last window go beyond the end.
         return_indices: return where the elements stand, too.
     """
+    if not return_indices:
+        real_floats("max_pool1d", (input,), input.dtype)
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -259,13 +267,26 @@ def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
 # ---- adaptive pooling ------------------------------------------------------------------------------------------------
 
 
-def _wanted(size: Any, input: Any, dims: int) -> list[int]:
+def _wanted(name: str, size: Any, input: Any, dims: int) -> list[int]:
+    """Return the extents of an adaptive pooling's result.
+
+    Raises:
+        ValueError: the input has too few dimensions.
+        RuntimeError: another number of extents, or a negative one.
+    """
+    if dims > 1 and input.ndim <= dims and isinstance(size, list | tuple):
+        raise ValueError(f"{name}: Input dimension should be at least {dims + 1}, but got {input.ndim}")
+    if input.ndim < dims + ("max" in name or dims == 1):
+        raise ShapeError(f"{name}: Expected {dims + 1} or {dims + 2} dimensions, but got {input.ndim}")
     given = [size] * dims if isinstance(size, int) or size is None else list(size)
+    if len(given) != dims:
+        raise AutogradError(f"{name}: output_size should contain {dims} int{'s' * (dims > 1)}, but got {given}")
+    check_not_negative(name, "output_size", [want for want in given if want is not None])
     return [n if want is None else int(want) for want, n in zip(given, input.shape[-dims:], strict=True)]
 
 
 def _adaptive_avg(dims: int, input: Any, size: Any) -> Any:
-    for axis, count in enumerate(_wanted(size, input, dims), input.ndim - dims):
+    for axis, count in enumerate(_wanted(f"adaptive_avg_pool{dims}d", size, input, dims), input.ndim - dims):
         input = apply_matrix(input, averaging_matrix(input.shape[axis], count, space_of(input)), axis)
     return input
 
@@ -289,7 +310,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 
 
 def _adaptive_max(dims: int, input: Any, size: Any, indices: bool) -> Any:
-    counts, extents = _wanted(size, input, dims), input.shape[-dims:]
+    counts, extents = _wanted(f"adaptive_max_pool{dims}d", size, input, dims), input.shape[-dims:]
     edges: Any = [partition_bounds(n, count) for n, count in zip(extents, counts, strict=True)]
     cells: list[Any] = []
     places: list[Any] = []
@@ -342,6 +363,7 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
 # ---- windows as columns ----------------------------------------------------------------------------------------------
 
 
+@takes(only("bfc"))
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Return the windows of images (batch, channels, height, width) as columns: (batch, channels * window, places)."""
     input, batched = _batched("unfold", input, 2)
@@ -352,6 +374,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     return out if batched else out[0]
 
 
+@takes(only("bfc"))
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Return images in which columns, as `unfold` makes them, are added where they would be taken from.
 

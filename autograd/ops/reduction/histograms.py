@@ -77,11 +77,12 @@ _EDGES = define(
 
 def _even_edges(a: Any, bins: int, low: float | None, high: float | None) -> Any:
     """Return the bounds of even bins: from one number to another, or of the extremes of the elements."""
-    if low is None or high is None:
-        low, high = (a.min(), a.max()) if a.size else (0.0, 1.0)
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, bins + 1).astype(a.dtype)
+    least, most = (float(a.min()), float(a.max())) if a.size else (0.0, 1.0)
+    if low is not None and high is not None:
+        least, most = low, high
+    if least == most:
+        least, most = least - 0.5, most + 0.5
+    return np.linspace(least, most, bins + 1).astype(a.dtype)
 
 
 def _count(points: Any, weight: Any, *edges_and_density: Any) -> Any:

@@ -81,3 +81,27 @@ def test_ou_02_a_setup_context_function_is_told_as_well(mode: Any) -> None:
 
     with mode(), pytest.raises(TypeError, match=r"Separate\.forward returned a numpy\.ndarray"):
         Separate.apply(rg.ones(2, requires_grad=True))
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_ou_02_beside_a_tensor_it_is_how_forward_hands_an_array_to_setup_context(mode: Any) -> None:
+    class Cube(rg.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            given = x.numpy()
+            return rg.tensor(given**3), given**2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.squared = output[1]
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            assert grads[1] is None
+            return grads[0] * rg.from_numpy(3 * ctx.squared)
+
+    with mode():
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        cubed, squared = Cube.apply(x)
+        cubed.sum().backward()
+        assert (cubed.tolist(), squared.tolist(), x.grad.tolist()) == ([1.0, 8.0], [1.0, 4.0], [3.0, 12.0])  # pyright: ignore

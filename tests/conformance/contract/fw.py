@@ -277,6 +277,8 @@ def a_dirty_input_and_its_tangent(T: Any, log: Log) -> Any:
     with fw.dual_level():
         with raises(RuntimeError, "must modify the corresponding gradient inplace"):
             _function(T, forward, lambda ctx, t: t * 3).apply(_dual(T, 2))
+        with raises(RuntimeError, "must modify the corresponding gradient inplace"):
+            _function(T, forward, lambda ctx, t: t).apply(_dual(T, 2))
         dual = _dual(T, 2)
         out = _function(T, forward, lambda ctx, t: t.mul_(3)).apply(dual)
         return [out is dual, list(fw.unpack_dual(dual))]
