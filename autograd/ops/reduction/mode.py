@@ -27,7 +27,7 @@ def _mode(a: Any, axis: int) -> Any:
     number = np.arange(extent)
     begins = np.ones(rows.shape, bool)
     begins[..., 1:] = rows[..., 1:] != rows[..., :-1]
-    run = number - np.maximum.accumulate(np.where(begins, number, 0), -1)
+    run: Any = number - np.maximum.accumulate(np.where(begins, number, 0), -1)
     longest = run.argmax(-1)[..., None]  # the first of equal runs: that of the smallest element
     return np.ascontiguousarray(np.moveaxis(np.take_along_axis(places, longest, -1), -1, axis))
 
