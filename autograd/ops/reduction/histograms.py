@@ -7,7 +7,7 @@ that no session waits for them. The kernels are NumPy's, on the host alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
