@@ -177,8 +177,9 @@ class ServedSession:
             pass
         except (ProtocolError, ServiceError) as error:
             self.why = str(error)
-        except RaygradError as error:
+        except Exception as error:  # of any kind: requests are the other side's, and no thread of this side ends by them
             self.why = f"{type(error).__name__}: {error}"
+            log.debug("session %s", self.name, exc_info=True)
         finally:
             self._closed = True
             self._close()
@@ -233,7 +234,9 @@ class ServedSession:
             self._measured.use_data(json.loads(start.measured))
         except ValueError as error:
             raise ProtocolError(f"the measured costs are none: {error}") from error
-        limits = tuple([None if limit < 0 else float(limit) for limit in start.limits])
+        if type(start.limits) is not tuple or [one for one in start.limits if type(one) is not float]:
+            raise ProtocolError("the limits of time are no numbers")
+        limits = tuple([None if limit < 0 else limit for limit in start.limits])
         settings = DriverSettings(
             cluster=cluster_of(start.cluster),
             measured=self._measured,
