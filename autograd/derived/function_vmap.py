@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError, NoSingleValue
 from raygrad.tracebacks import attribute_of
 
 from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, unwrap_batched
-from ..core.modes import state
+from ..core.modes import running_user_code, state
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from ..core.random_streams import (
     VMAP,
@@ -169,7 +169,7 @@ def _by_rule(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], 
     leaves, structure = flatten(args)
     parts = [unwrap_batched(leaf, level) for leaf in leaves]
     values, dims = [value for value, _ in parts], [dim for _, dim in parts]
-    with outside_vmap_level(level):
+    with outside_vmap_level(level), running_user_code():
         if written:
             output, out_dims = _of_user(cls, values, dims, structure, named, level)
         else:

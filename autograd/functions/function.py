@@ -25,6 +25,7 @@ from ..core.pytree import flatten
 from ..core.random_streams import PACK, Path, RandomStream, path_of_application
 from ..core.recorder import Pending, Recorder
 from ..core.transform_handlers import handlers
+from ..core.transform_scopes import SCOPES
 from ..devices.serving import device_guard, is_device_array, needs_device_guard
 from ..dispatch.device_dispatch import check_kinds, tensor_devices
 from ..forward_mode.function_jvp import propagate
@@ -348,6 +349,10 @@ def _forward(
             outer = here.stream  # a stream from now on, if it was a path
     node._path = here.stream = path
     here.grad = False
+    around = None
+    if SCOPES and here.scope is not None:
+        around = here.scope
+        here.scope = around.of_user_code()
     try:
         if traits.setup is None:
             if len(args) == 1 and not named:  # to spread one argument takes as long as to call
@@ -359,6 +364,8 @@ def _forward(
             traits.setup(node, args, raw)
     finally:
         here.grad, here.stream = before, outer
+        if around is not None:
+            here.scope = around
     if CLOCK[0] != since:
         check_unmarked(node, args, since)
     if recorded:
