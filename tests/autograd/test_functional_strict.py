@@ -1,4 +1,4 @@
-"""`autograd.functional` with `strict` and `create_graph`, recorded or under no_grad: what PyTorch returns or refuses."""
+"""`autograd.functional` with `strict` and `create_graph`, recorded or not: what PyTorch returns or refuses."""
 
 from __future__ import annotations
 

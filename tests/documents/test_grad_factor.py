@@ -263,6 +263,7 @@ def test_metadata() -> None:
 def test_register_hook() -> None:
     x = leaf(1, 2)
     y = GradFactor.apply(x, 2.0)
+    assert y.grad_fn is not None
     y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] + outputs[0], *inputs[1:]))
     y.sum().backward()
     assert x.grad.tolist() == [3, 3]
@@ -271,6 +272,7 @@ def test_register_hook() -> None:
 def test_register_prehook() -> None:
     x = leaf(1, 2)
     y = GradFactor.apply(x, 2.0)
+    assert y.grad_fn is not None
     y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 10,))
     y.sum().backward()
     assert x.grad.tolist() == [20, 20]
