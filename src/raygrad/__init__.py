@@ -95,7 +95,7 @@ if TYPE_CHECKING:  # other names are errors there, which a `__getattr__` would h
         special as special,
         utils as utils,
     )
-    from raygrad._stubs.package import *  # noqa: F403 (generated; the star makes the names public to type checkers)
+    from raygrad.stubs.package import *  # noqa: F403 (generated; the star makes the names public to type checkers)
 
 else:
 

@@ -9,7 +9,7 @@ from raygrad.autograd import ops as _ops
 from raygrad.errors import LinAlgError as LinAlgError
 
 if TYPE_CHECKING:
-    from raygrad._stubs.linalg import *  # noqa: F403 (generated; the star makes the names public to type checkers)
+    from raygrad.stubs.linalg import *  # noqa: F403 (generated; the star makes the names public to type checkers)
 
 
 globals().update(_ops.offered(_ops.LINALG, __name__))

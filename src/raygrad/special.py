@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from raygrad.autograd import ops as _ops
 
 if TYPE_CHECKING:
-    from raygrad._stubs.special import *  # noqa: F403 (generated; the star makes the names public to type checkers)
+    from raygrad.stubs.special import *  # noqa: F403 (generated; the star makes the names public to type checkers)
 
 
 globals().update(_ops.offered(_ops.SPECIAL, __name__))

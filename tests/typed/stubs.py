@@ -1,6 +1,6 @@
 """The stubs of raygrad's function modules, generated from the op catalogue: what type checkers see of `raygrad.sin`.
 
-`test_stubs` holds the files in `src/raygrad/_stubs` to this text, and writes them with RAYGRAD_WRITE_STUBS=1 (`make
+`test_stubs` holds the files in `src/raygrad/stubs` to this text, and writes them with RAYGRAD_WRITE_STUBS=1 (`make
 docs`). At run time the names come from tables (`raygrad.__getattr__`, `raygrad.autograd.ops`), which no checker reads.
 """
 
@@ -17,7 +17,7 @@ import raygrad as rg
 from raygrad.autograd import ops
 from raygrad.autograd.dispatch.argument_errors import TENSORS
 
-FOLDER = Path(rg.__file__).parent / "_stubs"
+FOLDER = Path(rg.__file__).parent / "stubs"
 
 BUILTINS = frozenset("bool bytes complex dict float int list object str tuple".split())
 """What annotations name that `raygrad` has as dtypes or functions of its own."""

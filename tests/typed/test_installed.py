@@ -57,7 +57,7 @@ def marked(text: str) -> list[int]:
 
 def test_the_wheel_has_the_stubs_and_says_that_it_is_typed(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    stubs = {f"raygrad/_stubs/{path.name}" for path in (ROOT / "src/raygrad/_stubs").iterdir()}
+    stubs = {f"raygrad/stubs/{path.name}" for path in (ROOT / "src/raygrad/stubs").iterdir()}
     assert {"raygrad/py.typed", *stubs} <= names
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from raygrad.autograd import ops as _ops
 
 if TYPE_CHECKING:
-    from raygrad._stubs.nn_functional import *  # noqa: F403 (generated; the star makes the names public to type checkers)
+    from raygrad.stubs.nn_functional import *  # noqa: F403 (generated; the star makes the names public to type checkers)
 
 
 globals().update(_ops.offered(_ops.FUNCTIONAL, __name__))
