@@ -20,21 +20,12 @@ from raygrad.tracebacks import leave
 from ..core.recorder import Pending
 from ..registry.codegen import ABSENT, compile_wrapper
 from ..tensor.tensor import Tensor
-from .direct_functions import DIRECT
+from .direct_functions import DIRECT, refusing_numbers
 from .operand_errors import wrong_argument
-from .spellings import missing_argument, respelled
+from .spellings import as_method as respelling_method, missing_argument, respelled
+from .tensor_arguments import MAY_BE_NUMBERS, NUMBERS, TENSORS, number_among, tensor_positions
 
 Function = Callable[..., Any]
-
-TENSORS: Final = frozenset(
-    """
-    A B a attn_mask b batch1 batch2 bias boundaries condition elements end exponent grid imag index indices input input1
-    input2 key mask mat mat1 mat2 matrices operands other pos_weight query real running_mean running_var
-    sorted_sequence source src target tensor tensor1 tensor2 tensors test_elements values var vec vec1 vec2 weight
-    weights x x1 x2 y anchor positive negative
-    """.split()
-)
-"""What parameters are called that are tensors, where their annotation does not say what else they are."""
 
 SIZES: Final = frozenset("dilation dim indices_or_sections kernel_size output_size stride".split())
 """What parameters without a further annotation are called that are ints."""
@@ -61,45 +52,91 @@ _made: dict[Function, Function] = {}
 def with_argument_errors(function: Function, module: str, name: str) -> Function:
     """Return a wrapper of a function whose errors name the argument that does not fit.
 
-    It takes NumPy's spellings, too (`spellings`). A function that passes its operands straight to one op (`DIRECT`) is
-    returned as it is: it takes these itself, and the op names the operand (`dispatch.explained`).
+    It takes NumPy's spellings, too (`spellings`). A function of one operand that passes it straight to one op
+    (`DIRECT`) is returned as it is: it takes these itself, and the op names the operand (`dispatch.explained`).
 
     Args:
         function: the function.
         module: the module that offers it.
         name: its name there, by which it is pickled.
     """
-    if function in DIRECT:
-        return function
     made = _made.get(function)
+    if made is None and function in DIRECT:
+        if not tensor_positions(function):
+            return function
+        made = _made[function] = refusing_numbers(function, False)
+        made.__module__, made.__qualname__ = module, name
     if made is None:
-        spelled = not inspect.unwrap(function).__code__.co_flags & inspect.CO_VARARGS
-        body = "    if {missing}_spelled:\n        return _respelled(made, {given}, _spelled)\n" if spelled else ""
-        body += (
-            "    try:\n"
-            "        return _function({plain})\n"
-            "    except Exception as error:\n"
-            "        said = _said(_function, ({args}), {{{kwargs}}}, error)\n"
-            "        try:\n"
-            "            raise said\n"
-            "        except Exception:\n"
-            "            _leave(said)\n"
-            "            raise\n"
-        )
-        names = {"_said": explain_error, "_leave": leave, "_respelled": respelled}
-        made = _made[function] = compile_wrapper(function, body, names, __name__, spelled=spelled)
+        made = _made[function] = _explaining(function, tensor_positions(function), False)
         made.__module__, made.__qualname__ = module, name
     return made
 
 
-def explain_error(function: Function, args: Sequence[Any], named: Mapping[str, Any], error: Exception) -> Exception:
+def as_method(function: Function, name: str) -> Function:
+    """Return what serves as the method `name` of a catalogue function: the function itself where its only operand is
+    the tensor, and no parameter has a further spelling."""
+    positions = [position for position in tensor_positions(function) if position]
+    if not positions:
+        return respelling_method(function)
+    made = refusing_numbers(function, True) if function in DIRECT else _explaining(function, positions, True)
+    made.__module__, made.__qualname__ = Tensor.__module__, f"Tensor.{name}"
+    return made
+
+
+def explaining_method(function: Function) -> Any:
+    """Return a method that has no function of its name, with the same errors: its first argument must be a tensor."""
+    made = _explaining(function, (1,), True)
+    made.__module__ = function.__module__
+    return made
+
+
+def _explaining(function: Function, tensors: Sequence[int], method: bool) -> Any:
+    """Return a wrapper of a function that refuses numbers at positions of `tensors`, and explains errors."""
+    code = inspect.unwrap(function).__code__
+    spelled = not code.co_flags & inspect.CO_VARARGS
+    body = "    if {missing}_spelled:\n        return _respelled(made, {given}, _spelled)\n" if spelled else ""
+    refused = " or ".join([f"type({code.co_varnames[position]}) in _numbers" for position in tensors])
+    body += "    try:\n"
+    if refused:
+        body += f"        if {refused}:\n            raise _number_among(_function, ({{args}}), _method, _tensors)\n"
+    body += (
+        "        return _function({plain})\n"
+        "    except Exception as error:\n"
+        "        said = _said(_function, ({args}), {{{kwargs}}}, error, _method)\n"
+        "        try:\n"
+        "            raise said\n"
+        "        except Exception:\n"
+        "            _leave(said)\n"
+        "            raise\n"
+    )
+    names = {
+        "_said": explain_error,
+        "_leave": leave,
+        "_respelled": respelled,
+        "_numbers": NUMBERS,
+        "_number_among": number_among,
+        "_method": method,
+        "_tensors": tensors,
+    }
+    return compile_wrapper(function, body, names, __name__, spelled=spelled)
+
+
+def explain_error(
+    function: Function, args: Sequence[Any], named: Mapping[str, Any], error: Exception, method: bool = False
+) -> Exception:
     """Return what to raise for an error of a function: that an argument is of the wrong type, if one is; else the
-    error itself."""
+    error itself.
+
+    Args:
+        args, named: the positional arguments and those by keyword only.
+        method: the first argument is the tensor whose method the function is, which does not count.
+    """
     if isinstance(error, MissingKernel):  # it names the dtype, which is what does not fit
         return error
     if any([arg is ABSENT for arg in args]):
         return _missing(function, args)
-    wrong = _wrong(function, args, named, isinstance(error, AttributeError), isinstance(error, TypeError))
+    strictly = isinstance(error, AttributeError | DtypeError)
+    wrong = _wrong(function, args, named, strictly, isinstance(error, TypeError), int(method))
     if wrong is None:
         return error
     wrong.__suppress_context__ = True
@@ -114,14 +151,15 @@ def _missing(function: Function, args: Sequence[Any]) -> TypeError:
 
 
 def _wrong(
-    function: Function, args: Sequence[Any], named: Mapping[str, Any], strictly: bool, of_types: bool
+    function: Function, args: Sequence[Any], named: Mapping[str, Any], strictly: bool, of_types: bool, before: int
 ) -> DtypeError | None:
     """Return the error for the first argument of the wrong type.
 
     Where something proved to have no such attribute (`strictly`), numbers are no tensors; there, and where the error
-    is one `of_types`, tensors that may be left out are not None.
+    is one `of_types`, tensors that may be left out are not None. Positions count from behind the first `before`.
     """
     position = 0
+    numbers = MAY_BE_NUMBERS.get(function.__name__, frozenset())
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             rest: Sequence[Any] = args[position:]
@@ -129,7 +167,7 @@ def _wrong(
                 rest = cast("Sequence[Any]", rest[0])
             for number, value in enumerate(rest):
                 if parameter.name in TENSORS and not _is_tensor(value, strictly):
-                    return _error(function, parameter.name, number + position, "Tensor", value)
+                    return _error(function, parameter.name, number + position - before, "Tensor", value)
             position = len(args)
             continue
         if parameter.kind is parameter.KEYWORD_ONLY:
@@ -139,9 +177,9 @@ def _wrong(
             position += 1
         if value is parameter.default or (value is None and place != 0 and not (strictly or of_types)):
             continue
-        expected = _expected(parameter, value, strictly)
+        expected = _expected(parameter, value, strictly and parameter.name not in numbers)
         if expected:
-            return _error(function, parameter.name, place, expected, value)
+            return _error(function, parameter.name, max(place - before, -1), expected, value)
     return None
 
 

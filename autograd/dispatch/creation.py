@@ -342,6 +342,8 @@ def linspace(
         RuntimeError: `steps` is negative.
     """
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
+    if not isinstance(steps, int | np.integer):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise DtypeError(f"linspace(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
     if steps < 0:
         raise AutogradError("number of steps must be non-negative")
     if dtype is None and (isinstance(start, complex) or isinstance(end, complex)):
@@ -365,6 +367,46 @@ def _evenly(xp: Any, start: Any, end: Any, steps: int, dtype: Any) -> Any:
     return xp.where(number < steps // 2, near, far).astype(dtype)
 
 
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `steps` powers of `base` whose exponents are evenly spaced from `start` to `end`; see `linspace`."""
+    start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
+    if steps < 0:
+        raise AutogradError("number of steps must be non-negative")
+    if dtype is None and any(isinstance(x, complex) for x in (start, end)):
+        dtype = dtypes.of_number(1j)
+    wanted = float_dtype(dtype)
+    exponents = wanted if wanted.kind in "fc" else dtypes.float64
+    if wanted.kind in "iu":
+        start, end = int(start), int(end)
+
+    def powers(xp: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return (exponents.type(base) ** _evenly(xp, start, end, int(steps), exponents)).astype(wanted)
+
+    return _made(device, powers, requires_grad)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a zero-dimensional tensor of one number, in the default dtype unless another is given."""
+    return full((), s, dtype=float_dtype(dtype), device=device, requires_grad=requires_grad)
+
+
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return the matrix with ones on its diagonal."""
+    """Return the matrix with ones on its diagonal.
+
+    Raises:
+        RuntimeError: `n` or `m` is negative.
+    """
+    for name, extent in (("n", n), ("m", m)):
+        if extent is not None and extent < 0:
+            raise AutogradError(f"eye: {name} must be greater or equal to 0, got {extent}")
     return _made(device, lambda xp: xp.eye(n, m, dtype=float_dtype(dtype)), requires_grad)

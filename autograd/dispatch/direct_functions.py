@@ -5,6 +5,7 @@ Users get them without the wrapper of `argument_errors.py`, since dispatch itsel
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +14,13 @@ from raygrad.tracebacks import leave
 
 from ..registry.codegen import ABSENT
 from ..registry.registry import Op
+from ..tensor.tensor import Tensor
 from .dispatch import call_few
 from .spellings import missing_argument, respelled
+from .tensor_arguments import NUMBERS, number_among, tensor_positions
 
-DIRECT: set[Any] = set()
-"""The functions that are made here."""
+DIRECT: dict[Any, Op] = {}
+"""The functions that are made here, and the ops that they apply."""
 
 OfOne = Callable[[Any], Any]
 OfTwo = Callable[[Any, Any], Any]
@@ -37,7 +40,7 @@ def unary_function(op: Op, module: str, doc: str) -> OfOne:
             leave(error)
             raise
 
-    made = _named(function, op.name, module, doc, ("input",))
+    made = _named(function, op, op.name, module, doc, ("input",))
     return made
 
 
@@ -53,11 +56,49 @@ def binary_function(op: Op, module: str, doc: str) -> OfTwo:
             leave(error)
             raise
 
-    made = _named(function, op.name, module, doc, ("input", "other"))
+    made = _named(function, op, op.name, module, doc, ("input", "other"))
     return made
 
 
-def _named(function: Any, name: str, module: str, doc: str, parameters: tuple[str, ...]) -> Any:
+@functools.cache
+def refusing_numbers(function: Callable[..., Any], method: bool) -> OfTwo:
+    """Return what serves users as a function of two operands, or as the `method` of that name: it refuses a number for
+    one that must be a tensor."""
+    op = DIRECT[function]
+    positions = tensor_positions(function)
+
+    def first(input: Any = ABSENT, other: Any = ABSENT, **spelled: Any) -> Any:
+        try:
+            if spelled or other is ABSENT:
+                return respelled(made, {"input": input, "other": other}, spelled)
+            if type(input) is not Tensor and type(input) in NUMBERS:
+                raise number_among(function, (input, other), method)
+            return call_few(op, input, other)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
+
+    def both(input: Any = ABSENT, other: Any = ABSENT, **spelled: Any) -> Any:
+        try:
+            if spelled or other is ABSENT:
+                return respelled(made, {"input": input, "other": other}, spelled)
+            if type(other) is not Tensor and (type(other) in NUMBERS or type(input) in NUMBERS):
+                raise number_among(function, (input, other), method)
+            if type(input) is not Tensor and type(input) in NUMBERS:
+                raise number_among(function, (input, other), method)
+            return call_few(op, input, other)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
+
+    made = _named(
+        both if 1 in positions else first, op, op.name, function.__module__, function.__doc__ or "", ("input", "other")
+    )
+    made.__wrapped__ = function
+    return made
+
+
+def _named(function: Any, op: Op, name: str, module: str, doc: str, parameters: tuple[str, ...]) -> Any:
     """Give a function the name by which it is pickled, documented and shown in a traceback, and the signature that it
     is documented with."""
     function.__signature__ = inspect.Signature(
@@ -65,6 +106,6 @@ def _named(function: Any, name: str, module: str, doc: str, parameters: tuple[st
     )
     function.__name__ = function.__qualname__ = name
     function.__module__, function.__doc__ = module, doc
-    DIRECT.add(function)
+    DIRECT[function] = op
     function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
     return function

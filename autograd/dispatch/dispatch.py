@@ -25,7 +25,7 @@ from ..tensor.tensor import Tensor
 from .backward_node import attach_node, node_of, node_of_two, share_memory
 from .device_dispatch import compute_dtype, kind_of, on_one_device, run
 from .operand_conversion import note_conversion, promote_operands
-from .operand_errors import MISUSE, explained, misfit_of
+from .operand_errors import MISUSE, NUMBERS_ALONE, explained, misfit_of, no_tensor
 from .record_fast_path import repeat_recorded_op
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
@@ -71,6 +71,8 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
                 odd = True
             datas.append(operand)
     if first is None:
+        if not odd and operands and op.name not in NUMBERS_ALONE:
+            raise no_tensor(op, operands)
         return _on_arrays(op, operands, params)
     if (odd or (first is not _FLOAT64 and first.kind != "f")) and op.promotes is not None:
         return _general(op, operands, params)
@@ -184,7 +186,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if op.custom and (results := _as_function(op, operands, params)) is not None:
         return results
     recorder = state.here.recorder
-    needed = tensors = batched = on_device = False
+    needed = tensors = batched = on_device = arrays = False
     for operand in operands:
         if isinstance(operand, Tensor):
             tensors = True
@@ -205,7 +207,11 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
                 if not operand._data.level.entered:
                     alive = [without_closed_levels(o) if isinstance(o, Tensor) else o for o in operands]
                     return _general(op, alive, params)
+        elif type(operand) not in _PLAIN:
+            arrays = True
     if not tensors:
+        if not arrays and operands and op.name not in NUMBERS_ALONE:
+            raise no_tensor(op, operands)
         return _on_arrays(op, operands, params)
     if on_device and not batched:
         operands, met = on_one_device(op, operands), None

@@ -6,7 +6,7 @@ Dispatch asks after a kernel has failed, or before an op is recorded; functions 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from raygrad.errors import DtypeError, MissingKernel
 
@@ -16,6 +16,9 @@ from .device_dispatch import compute_dtype, kind_of, missing
 MISUSE = (ValueError, IndexError, TypeError, AttributeError)
 """What NumPy raises on operands that do not fit; the shape rule then says it better."""
 
+
+NUMBERS_ALONE: Final = frozenset("add div floor_divide mul sub".split())
+"""Ops that PyTorch applies to numbers alone, too."""
 
 _NO_OPERANDS = (str, bytes, list, tuple, dict, set)
 
@@ -27,11 +30,21 @@ def misfit_of(op: Op, operands: Sequence[Any]) -> DtypeError | None:
         return None
     for position, operand in enumerate(operands):
         if isinstance(operand, _NO_OPERANDS) or (len(op.operands) <= 2 and not is_operand(operand)):
-            name = op.operands[min(position, len(op.operands) - 1)].removeprefix("*")
             expected = "Tensor or a number" if len(op.operands) > 1 else "Tensor"
             kind: type[Any] = type(operand)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            return wrong_argument(op.name, name, position + 1, expected, kind.__name__)
+            return wrong_argument(op.name, _name_of(op, position), position + 1, expected, kind.__name__)
     return None
+
+
+def no_tensor(op: Op, operands: Sequence[Any]) -> DtypeError:
+    """Return the error for an op that is given numbers alone."""
+    return wrong_argument(op.name, _name_of(op, 0), 1, "Tensor", type(operands[0]).__name__)
+
+
+def _name_of(op: Op, position: int) -> str:
+    """Return what users call an operand."""
+    name = op.operands[min(position, len(op.operands) - 1)].removeprefix("*")
+    return {"a": "input", "b": "other"}.get(name, name)
 
 
 def explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exception) -> Exception:

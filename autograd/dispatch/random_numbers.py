@@ -316,6 +316,18 @@ def randint(
     )
 
 
+def randint_like(
+    input: Tensor, low: int, high: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return integers drawn evenly from [low, high) in a tensor's shape and dtype; `low` is 0 when only one bound is
+    given."""
+    low, high = (0, low) if high is None else (low, high)
+    wanted, place = dtypes.as_dtype(input.dtype if dtype is None else dtype), input.device if device is None else device
+    if wanted.kind == "c" or (wanted.kind == "b" and not 0 <= low < high <= 2):
+        raise AutogradError(f"randint_like: integers from {low} to {high - 1} are out of bounds for {wanted}")
+    return randint(low, high, input.shape, dtype=wanted, device=place, requires_grad=requires_grad)
+
+
 def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return normally distributed numbers in a tensor's shape and dtype."""
     place = input.device if device is None else device

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from .. import ops
-from ..dispatch.spellings import as_method
+from ..dispatch.argument_errors import as_method
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -34,8 +34,8 @@ class FunctionMethods:
     arccosh: Method
     arcsin: Method
     arcsinh: Method
-    arctan: Method
     arctan2: Method
+    arctan: Method
     arctanh: Method
     argwhere: Method
     as_strided: Method
@@ -77,12 +77,15 @@ class FunctionMethods:
     fmax: Method
     fmin: Method
     frac: Method
+    frexp: Method
     gcd: Method
     geqrf: Method
     ger: Method
     greater: Method
     greater_equal: Method
     heaviside: Method
+    histc: Method
+    histogram: Method
     hsplit: Method
     i0: Method
     igamma: Method
@@ -90,6 +93,7 @@ class FunctionMethods:
     index_copy: Method
     index_fill: Method
     index_put: Method
+    index_reduce: Method
     inner: Method
     inverse: Method
     is_nonzero: Method
@@ -117,6 +121,7 @@ class FunctionMethods:
     matrix_exp: Method
     matrix_power: Method
     median: Method
+    mode: Method
     moveaxis: Method
     msort: Method
     multinomial: Method
@@ -127,6 +132,7 @@ class FunctionMethods:
     nanmedian: Method
     nanquantile: Method
     nansum: Method
+    narrow_copy: Method
     negative: Method
     nextafter: Method
     not_equal: Method
@@ -137,6 +143,7 @@ class FunctionMethods:
     qr: Method
     quantile: Method
     rad2deg: Method
+    renorm: Method
     resolve_conj: Method
     resolve_neg: Method
     rot90: Method
@@ -154,16 +161,16 @@ class FunctionMethods:
     tensor_split: Method
     triangular_solve: Method
     true_divide: Method
+    unfold: Method
     unique: Method
     unique_consecutive: Method
-    unfold: Method
     vdot: Method
     vsplit: Method
     xlogy: Method
 
 
 for _name in FunctionMethods.__annotations__:
-    setattr(FunctionMethods, _name, as_method(getattr(ops, _name)))
+    setattr(FunctionMethods, _name, as_method(getattr(ops, _name), _name))
 
 
 def bind(*declared: type) -> None:
@@ -171,4 +178,4 @@ def bind(*declared: type) -> None:
     for methods in declared:
         for name, method in list(vars(methods).items()):
             if isinstance(method, FunctionType):
-                setattr(methods, name, as_method(getattr(ops, method.__name__)))
+                setattr(methods, name, as_method(getattr(ops, method.__name__), name))

@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from raygrad.errors import AutogradError
+
 from .. import ops
+from ..dispatch.argument_errors import as_method
+from ..dispatch.spellings import taking_spellings
 from ..mutation.inplace import in_place
+from ..mutation.inplace_views import view_in_place
 from ..mutation.overlap import check_apart
 
 if TYPE_CHECKING:
@@ -33,7 +38,6 @@ class UnaryInPlace:
     neg_: MethodAlone
     reciprocal_: MethodAlone
     relu_: MethodAlone
-    round_: MethodAlone
     rsqrt_: MethodAlone
     sigmoid_: MethodAlone
     sign_: MethodAlone
@@ -99,7 +103,6 @@ class ElementwiseInPlace:
     erfinv_: Method
     exp2_: Method
     fix_: Method
-    float_power_: Method
     frac_: Method
     gcd_: Method
     heaviside_: Method
@@ -121,7 +124,10 @@ class ElementwiseInPlace:
     mvlgamma_: Method
     nan_to_num_: Method
     negative_: Method
+    nextafter_: Method
     rad2deg_: Method
+    renorm_: Method
+    round_: Method
     sgn_: Method
     sinc_: Method
     sinh_: Method
@@ -131,6 +137,12 @@ class ElementwiseInPlace:
     triu_: Method
     true_divide_: Method
     xlogy_: Method
+
+
+class SameDtypeInPlace:
+    """In-place methods whose result must have the tensor's dtype already."""
+
+    float_power_: Method
 
 
 class ComparisonInPlace:
@@ -155,9 +167,22 @@ class ScatterInPlace:
     index_copy_: Method
     index_fill_: Method
     index_put_: Method
+    index_reduce_: Method
     masked_scatter_: Method
     put_: Method
     scatter_reduce_: Method
+
+
+class ViewInPlace:
+    """Methods that give a tensor another shape of its memory."""
+
+    as_strided_: Method
+    squeeze_: Method
+    swapaxes_: Method
+    swapdims_: Method
+    t_: Method
+    transpose_: Method
+    unsqueeze_: Method
 
 
 def _tensors_of(arguments: tuple[Any, ...]) -> list[Any]:
@@ -180,7 +205,8 @@ def _with_other(function: Any) -> Any:
     def change(self: Any, other: Any) -> Any:
         return in_place(self, lambda old: function(old, other), other)
 
-    return change
+    change.__name__ = f"{function.__name__}_"
+    return taking_spellings(change)
 
 
 def _elementwise(function: Any) -> Any:
@@ -188,6 +214,24 @@ def _elementwise(function: Any) -> Any:
         def compute(old: Any) -> Any:
             # a composed function needs the value before the change for each of its ops
             return function(old.clone() if old.requires_grad else old, *args, **options)
+
+        return in_place(self, compute, *_tensors_of((*args, *options.values())))
+
+    return change
+
+
+def _of_same_dtype(function: Any) -> Any:
+    name = function.__name__
+
+    def change(self: Any, *args: Any, **options: Any) -> Any:
+        def compute(old: Any) -> Any:
+            out = function(old.clone() if old.requires_grad else old, *args, **options)
+            if out.dtype != old.dtype:
+                raise AutogradError(
+                    f"the tensor given to {name}_ has dtype {old.dtype} but the operation's result requires dtype "
+                    f"{out.dtype}"
+                )
+            return out
 
         return in_place(self, compute, *_tensors_of((*args, *options.values())))
 
@@ -216,17 +260,26 @@ def _scattered(function: Any) -> Any:
     return change
 
 
+def _viewed(function: Any) -> Any:
+    def change(self: Any, *args: Any, **options: Any) -> Any:
+        return view_in_place(self, lambda old: function(old, *args, **options))
+
+    return change
+
+
 def _attach() -> None:
     """Make the methods."""
     for methods, make in (
         (UnaryInPlace, _alone),
         (BinaryInPlace, _with_other),
         (ElementwiseInPlace, _elementwise),
+        (SameDtypeInPlace, _of_same_dtype),
         (ComparisonInPlace, _compared),
         (ScatterInPlace, _scattered),
+        (ViewInPlace, _viewed),
     ):
         for name in methods.__annotations__:
-            change = make(getattr(ops, name[:-1]))
+            change = make(as_method(getattr(ops, name[:-1]), name[:-1]))
             change.__name__ = name
             change.__qualname__ = f"{methods.__name__}.{name}"
             change.__doc__ = f"Take `{name[:-1]}` of the tensor in place; see the function."

@@ -7,30 +7,44 @@ just a function in place are listed in `inplace_methods`.
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
 from .. import ops
+from ..dispatch.argument_errors import as_method
 from ..dispatch.random_numbers import rand_like, randn_like
+from ..dispatch.spellings import taking_spellings
 from ..mutation.inplace import in_place, of_part, set_item
 from ..mutation.overlap import check_apart, check_partial
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
+_OPS = SimpleNamespace(
+    **{
+        name: as_method(getattr(ops, name), name)
+        for name in "addcdiv addcmul clamp index_add lerp masked_fill scatter scatter_add".split()
+    }
+)
+"""Functions that refuse numbers for tensors."""
+
 
 class InPlaceOps:
     """Methods that change a tensor in place."""
 
+    @taking_spellings
     def add_(self, other: Any, *, alpha: Any = 1) -> Tensor:
         """Add `alpha * other` in place."""
         return in_place(self, lambda old: ops.add(old, other, alpha=alpha), other)
 
+    @taking_spellings
     def sub_(self, other: Any, *, alpha: Any = 1) -> Tensor:
         """Subtract `alpha * other` in place."""
         return in_place(self, lambda old: ops.sub(old, other, alpha=alpha), other)
 
+    @taking_spellings
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         """Divide by `other` in place."""
         return in_place(self, lambda old: ops.div(old, other, rounding_mode=rounding_mode), other)
@@ -45,38 +59,45 @@ class InPlaceOps:
 
     def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
         """Limit to [min, max] in place."""
-        return in_place(self, lambda old: ops.clamp(old, min, max), min, max)
+        return in_place(self, lambda old: _OPS.clamp(old, min, max), min, max)
+
+    def polygamma_(self, n: int) -> Tensor:
+        """Take the `n`-th derivative of `digamma` in place."""
+        return in_place(self, lambda old: ops.polygamma(n, old))
 
     def lerp_(self, end: Any, weight: Any) -> Tensor:
         """Move towards `end` by `weight` of the way, in place."""
-        return in_place(self, lambda old: ops.lerp(old, end, weight), end, weight)
+        return in_place(self, lambda old: _OPS.lerp(old, end, weight), end, weight)
 
     def addcmul_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
         """Add `value * tensor1 * tensor2` in place."""
-        return in_place(self, lambda old: ops.addcmul(old, tensor1, tensor2, value=value), tensor1, tensor2)
+        return in_place(self, lambda old: _OPS.addcmul(old, tensor1, tensor2, value=value), tensor1, tensor2)
 
     def addcdiv_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
         """Add `value * tensor1 / tensor2` in place."""
-        return in_place(self, lambda old: ops.addcdiv(old, tensor1, tensor2, value=value), tensor1, tensor2)
+        return in_place(self, lambda old: _OPS.addcdiv(old, tensor1, tensor2, value=value), tensor1, tensor2)
 
     def masked_fill_(self, mask: Any, value: Any) -> Tensor:
         """Put `value` where `mask` holds, in place."""
-        return in_place(self, lambda old: ops.masked_fill(old, mask, value), mask)
+        return in_place(self, lambda old: _OPS.masked_fill(old, mask, value), mask)
 
+    @taking_spellings
     def index_add_(self, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
         """Add slices of `source` at the places that `index` names along `dim`, in place."""
         check_apart(self, index, source)
-        return in_place(self, lambda old: ops.index_add(old, dim, index, source, alpha=alpha))
+        return in_place(self, lambda old: _OPS.index_add(old, dim, index, source, alpha=alpha))
 
+    @taking_spellings
     def scatter_(self, dim: int, index: Any, src: Any) -> Tensor:
         """Put elements of `src` at the places that `index` names along `dim`, in place."""
         check_apart(self, index, src)
-        return in_place(self, lambda old: ops.scatter(old, dim, index, src))
+        return in_place(self, lambda old: _OPS.scatter(old, dim, index, src))
 
+    @taking_spellings
     def scatter_add_(self, dim: int, index: Any, src: Any) -> Tensor:
         """Add elements of `src` at the places that `index` names along `dim`, in place."""
         check_apart(self, index, src)
-        return in_place(self, lambda old: ops.scatter_add(old, dim, index, src))
+        return in_place(self, lambda old: _OPS.scatter_add(old, dim, index, src))
 
     def zero_(self) -> Tensor:
         """Make all elements zero."""

@@ -28,8 +28,9 @@ class LayoutMethods:
     def index_add(self, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
         """Return `input` with the slices of `source` times `alpha` added where `index` names."""
 
-    def scatter(self, dim: int, index: Any, src: Any) -> Tensor:
-        """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read."""
+    def scatter(self, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Tensor:
+        """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read, or
+        reduced into them."""
 
     def scatter_add(self, dim: int, index: Any, src: Any) -> Tensor:
         """Return `input` with the elements of `src` added at the places that `gather` would read."""
@@ -55,7 +56,7 @@ class LayoutMethods:
     def select(self, dim: int, index: int) -> Tensor:
         """Return the slice at `index` of dimension `dim`."""
 
-    def narrow(self, dim: int, start: int, length: int) -> Tensor:
+    def narrow(self, dim: int, start: Any, length: int) -> Tensor:
         """Return `length` elements of dimension `dim` from `start` on."""
 
     # ---- shape -------------------------------------------------------------------------------------------------------
@@ -84,11 +85,13 @@ class LayoutMethods:
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """Return the slices of `input` along `dim`, without that dimension."""
 
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
+    def repeat_interleave(
+        self, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    ) -> Tensor:
         """Return `input` with each element (or slice along `dim`) repeated in place."""
 
-    def clone(self) -> Tensor:
-        """Return a copy, with the same axis order in memory."""
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """Return a copy, with the same axis order in memory, or in that of a memory format."""
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """Return the tensor with the dimensions from `start_dim` to `end_dim` made one."""
@@ -110,8 +113,8 @@ class LayoutMethods:
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
         """Return a copy with the elements shifted round."""
 
-    def contiguous(self) -> Tensor:
-        """Return the tensor dense in C order: itself if it is so already."""
+    def contiguous(self, memory_format: Any = None) -> Tensor:
+        """Return the tensor dense in C order, or in that of a memory format: itself if it is so already."""
 
     def round(self, *, decimals: int = 0) -> Tensor:
         """Return the elements rounded to the nearest, halves to even."""

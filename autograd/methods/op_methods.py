@@ -14,7 +14,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .function_methods import FunctionMethods, bind
-from .inplace_methods import BinaryInPlace, ComparisonInPlace, ElementwiseInPlace, ScatterInPlace, UnaryInPlace
+from .inplace_methods import (
+    BinaryInPlace,
+    ComparisonInPlace,
+    ElementwiseInPlace,
+    SameDtypeInPlace,
+    ScatterInPlace,
+    UnaryInPlace,
+    ViewInPlace,
+)
 from .layout_methods import LayoutMethods
 from .shape_methods import ShapeMethods
 
@@ -30,7 +38,9 @@ class TensorMethods(
     BinaryInPlace,
     ElementwiseInPlace,
     ComparisonInPlace,
+    SameDtypeInPlace,
     ScatterInPlace,
+    ViewInPlace,
 ):
     """Methods of tensors. Each takes what the function of the same name takes, the tensor being the first."""
 
@@ -302,14 +312,15 @@ class TensorMethods(
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Return the index of the smallest element: along `dim`, or in the flattened tensor."""
 
-    def argsort(self, dim: int = -1, descending: bool = False) -> Tensor:
-        """Return the indices that sort the tensor along `dim`; equal elements keep their order."""
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+        """Return the indices that sort the tensor along `dim`; equal elements keep their order, `stable` or not."""
 
-    def sort(self, dim: int = -1, descending: bool = False) -> Any:
-        """Return the elements sorted along `dim`, and where they were."""
+    def sort(self, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+        """Return the elements sorted along `dim`, and where they were; equal ones keep their order, `stable` or not."""
 
-    def topk(self, k: int, dim: int = -1, largest: bool = True) -> Any:
-        """Return the `k` greatest elements along `dim` (or the smallest), in order, and where they were."""
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+        """Return the `k` greatest elements along `dim` (or the smallest), and where they were: in order, `sorted` or
+        not."""
 
     def all(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """Return whether all elements over `dim` are nonzero."""
@@ -324,9 +335,9 @@ class TensorMethods(
         """Return the running sum along `dim`."""
 
     def norm(
-        self, p: Any = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
+        self, p: Any = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
     ) -> Tensor:
-        """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm."""
+        """Return the p-norm of the elements over `dim`; "fro" and 2 are Euclidean, "nuc" is the nuclear norm."""
 
     # ---- products ----------------------------------------------------------------------------------------------------
 

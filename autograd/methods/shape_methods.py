@@ -12,9 +12,11 @@ from raygrad.errors import DeviceError
 
 from .. import ops
 from ..core import dtypes
+from ..core.memory_format import MemoryFormat, channels_last, contiguous_format
 from ..devices import Device
 from ..devices.serving import CPU, as_device
 from ..dispatch import creation
+from ..dispatch.argument_errors import explaining_method
 from ..registry.define_op import axis_of, sizes_of
 from .operators import Operators
 
@@ -32,15 +34,28 @@ def _names_device(value: Any) -> bool:
 _DTYPE_NAMES = frozenset(("half", "float", "double", "short", "int", "long", "bool", "complex"))
 
 
-def _conversion(name: str, dtype: np.dtype[Any]) -> Callable[[Any], Tensor]:
+def _conversion(name: str, dtype: np.dtype[Any]) -> Callable[..., Tensor]:
     """Return the method that converts a tensor to a dtype."""
 
-    def convert(self: Any) -> Tensor:
-        return self.to(dtype)
+    def convert(self: Any, memory_format: Any = None) -> Tensor:
+        return self.to(dtype, memory_format=memory_format)
 
     convert.__name__, convert.__qualname__ = name, f"ShapeMethods.{name}"
     convert.__doc__ = f"Return the tensor as {dtype}."
     return convert
+
+
+def _listed(method: str, args: tuple[Any, ...], named: Any) -> tuple[int, ...]:
+    """Return ints given one by one, as one sequence, or by name.
+
+    Raises:
+        TypeError: in two of these ways, or none of them.
+    """
+    if named is None:
+        return sizes_of(args)
+    if args:
+        raise TypeError(f"{method}() got its ints twice: {args!r} and, by name, {named!r}")
+    return sizes_of((named,))
 
 
 class ShapeMethods(Operators):
@@ -60,10 +75,11 @@ class ShapeMethods(Operators):
 
     # ---- shape -------------------------------------------------------------------------------------------------------
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *args: Any, shape: Any = None) -> Tensor:
         """Return the elements in another shape: a view where possible, else a copy."""
-        return ops.reshape(self, sizes_of(shape))
+        return ops.reshape(self, _listed("reshape", args, shape))
 
+    @explaining_method
     def reshape_as(self, other: Tensor) -> Tensor:
         """Return the elements in the shape of `other`."""
         return ops.reshape(self, other.shape)
@@ -79,6 +95,7 @@ class ShapeMethods(Operators):
             raise TypeError(f"view() takes a shape or a dtype; got both {shape!r} and {dtype}")
         return ops.view_dtype(self, dtype)
 
+    @explaining_method
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`."""
         return ops.view(self, other.shape)
@@ -87,9 +104,9 @@ class ShapeMethods(Operators):
         """Return the tensor with all dimensions made one."""
         return ops.flatten(self)
 
-    def permute(self, *dims: Any) -> Tensor:
+    def permute(self, *args: Any, dims: Any = None) -> Tensor:
         """Return a view with the dimensions in another order."""
-        return ops.permute(self, sizes_of(dims))
+        return ops.permute(self, _listed("permute", args, dims))
 
     @property
     def T(self) -> Tensor:
@@ -111,18 +128,23 @@ class ShapeMethods(Operators):
         """A matrix transposed and conjugated."""
         return ops.conj(ops.t(self))
 
-    def expand(self, *sizes: Any) -> Tensor:
-        """Return a view expanded to `sizes`, without copying; -1 keeps an extent."""
-        return ops.expand(self, sizes_of(sizes))
+    def expand(self, *args: Any, size: Any = None) -> Tensor:
+        """Return a view expanded to `size`, without copying; -1 keeps an extent."""
+        return ops.expand(self, _listed("expand", args, size))
 
     def broadcast_to(self, size: Any) -> Tensor:
         """Return a view expanded to `size`."""
         return ops.expand(self, size)
 
-    def flip(self, *dims: Any) -> Tensor:
+    def flip(self, *args: Any, dims: Any = None) -> Tensor:
         """Return a copy with the order of elements along `dims` reversed."""
-        return ops.flip(self, sizes_of(dims))
+        return ops.flip(self, _listed("flip", args, dims))
 
+    def polygamma(self, n: int) -> Tensor:
+        """Return the `n`-th derivative of `digamma`."""
+        return ops.polygamma(n, self)
+
+    @explaining_method
     def where(self, condition: Any, other: Any) -> Tensor:
         """Return this tensor where `condition` holds, `other` elsewhere."""
         return ops.where(condition, self, other)
@@ -148,9 +170,10 @@ class ShapeMethods(Operators):
         device: Any = None,
         non_blocking: bool = False,
         copy: bool = False,
+        memory_format: Any = None,
     ) -> Tensor:
         """Return the tensor on a device and in a dtype, or in those of another tensor: itself if it is so already,
-        unless a `copy` is asked for.
+        unless a `copy` is asked for. With a memory format, its axes lie in that order.
 
         `to(device, dtype, non_blocking, copy)`, `to(dtype, non_blocking, copy)` and `to(other, non_blocking, copy)`;
         `non_blocking` is a permission: what is copied from or to the host is waited for.
@@ -183,8 +206,10 @@ class ShapeMethods(Operators):
         place = self.device if device is None else as_device(device)
         moved: Tensor = ops.to_device(self, place)
         if wanted != self.dtype:
-            return ops.to_dtype(moved, wanted)
-        return ops.clone(moved) if copy and moved is self else moved
+            moved = ops.to_dtype(moved, wanted)
+        elif copy and moved is self:
+            moved = ops.clone(moved)
+        return moved if memory_format is None else ops.in_memory_format(moved, memory_format)
 
     def type(self, dtype: Any) -> Tensor:
         """Return the tensor in a dtype."""
@@ -266,9 +291,13 @@ class ShapeMethods(Operators):
         """Tell whether the dtype is complex."""
         return self.dtype.kind == "c"
 
-    def is_contiguous(self) -> bool:
-        """Tell whether the data is dense in C order; in a session, waits for it."""
-        return self.read().flags.c_contiguous
+    def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
+        """Tell whether the data is dense in C order, or in that of a memory format; in a session, waits for it."""
+        array: Any = self.read()
+        if memory_format is contiguous_format:
+            return array.flags.c_contiguous
+        order = memory_format.axis_order(4 if memory_format is channels_last else 5)
+        return len(order or ()) == array.ndim and ops.lies_in_order(array, order)
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the steps in memory along the dimensions, in elements; in a session, waits for the data."""
@@ -276,6 +305,7 @@ class ShapeMethods(Operators):
         steps = tuple([step // array.itemsize for step in array.strides])
         return steps if dim is None else steps[dim]
 
+    @explaining_method
     def equal(self, other: Tensor) -> bool:
         """Tell whether the other tensor has the same shape and elements."""
         return self.shape == other.shape and bool(ops.all(ops.eq(self, other)))
@@ -290,6 +320,11 @@ class ShapeMethods(Operators):
     def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return zeros of this tensor's dtype and device."""
         return self.new_full(sizes_of(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        """Return a tensor of this one's dtype and device whose elements are yet to be written."""
+        wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
+        return creation.empty(sizes_of(size), dtype=wanted, device=place, requires_grad=requires_grad)
 
     def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return ones of this tensor's dtype and device."""

@@ -72,14 +72,14 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
         check_partial(tensor, operands)
     if state.here.forward:
         return inplace_tangents.in_place(tensor, compute, _change)
-    _check_leaf(tensor)
+    check_leaf(tensor)
     result = _fitted(tensor, compute(tensor))
     if type(result._data) is Batched and type(tensor._data) is not Batched:
         _write(tensor, result)  # which says why not
     flows = state.here.grad and result._requires_grad
     if flows:
         check_rebase(tensor)
-    recorder = _recorder_of(tensor, result)
+    recorder = recorder_of(tensor, result)
     if recorder is None or tensor._shares_memory:
         _check_writeable(tensor)
     if flows:
@@ -120,12 +120,12 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         except AutogradError:
             ops.take_apart(index, tensor.shape)  # that there is no such region comes first
             raise
-    elif state.special or _recorder_of(tensor, value) is not None:
+    elif state.special or recorder_of(tensor, value) is not None:
         in_place(tensor, lambda old: ops.with_item(old, index, value))
     else:
         if SCOPES:
             check_not_captured(tensor)
-        _check_leaf(tensor)
+        check_leaf(tensor)
         _check_writeable(tensor)
         _announce(tensor, False)
         data = tensor._data
@@ -188,7 +188,7 @@ def rebase_on_function(
                 "view before it is passed, or split the Function in two, one of which changes and returns that input "
                 "alone"
             )
-        _check_leaf(tensor)
+        check_leaf(tensor)
         check_rebase(tensor)
     if tensor._storage is not None and (node is not None or tensor._requires_grad):
         _warn_of_hooks(tensor)
@@ -217,7 +217,7 @@ def rebase_on_function(
         _ = tensor.grad_fn
 
 
-def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
+def recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
     """Return the recorder of the change, if any; fetch a value of a closed session."""
     if type(tensor._data) is Batched:
         return None  # the tensor of all examples is changed, which is recorded
@@ -235,7 +235,7 @@ def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
     return None
 
 
-def _check_leaf(tensor: Tensor) -> None:
+def check_leaf(tensor: Tensor) -> None:
     """Check that a tensor's place in the graph may be taken by a changed value."""
     check_change(tensor)
     view = tensor._view

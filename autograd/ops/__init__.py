@@ -24,7 +24,7 @@ from .elementwise import (
     unary,
     where as masks,
 )
-from .indexing import gathering, indexing, selecting, unique
+from .indexing import gathering, index_reduction, indexing, selecting, unique
 from .layout import (
     axis_order,
     copies,
@@ -44,6 +44,7 @@ from .linalg import (
     einsum,
     factorizations,
     fft,
+    least_squares,
     lu as lower_upper,
     matmul as products,
     matrix_exponential,
@@ -63,13 +64,25 @@ from .neural import (
     interpolation,
     linear,
     losses,
+    margin_losses,
     normalization,
     pooling,
     rectifiers,
+    unpooling,
 )
 from .neural.in_place_forms import may_be_in_place
 from .random import sampling
-from .reduction import minmax, order_statistics, reduce, scans, sort, statistics, vector_norms
+from .reduction import (
+    finite_differences,
+    histograms,
+    minmax,
+    mode,
+    order_statistics,
+    reduce,
+    scans,
+    sort,
+    statistics,
+)
 from .special import bessel, distributions, polynomials
 
 TOP = (
@@ -89,7 +102,11 @@ TOP = (
     error_function,
     matrix_exponential,
     minmax,
+    mode,
+    finite_differences,
     gathering,
+    histograms,
+    index_reduction,
     indexing,
     integers,
     joining,
@@ -115,7 +132,6 @@ TOP = (
     striding,
     top_level,
     unary,
-    vector_norms,
     masks,
 )
 """The modules whose functions are names of the package `raygrad`."""
@@ -147,10 +163,12 @@ FUNCTIONAL = {
             embedding,
             losses,
             distances,
+            margin_losses,
             normalization,
             padding,
             pooling,
             rectifiers,
+            unpooling,
         )
     ),
     **{name: getattr(unary, name) for name in ("sigmoid", "tanh")},
@@ -175,7 +193,8 @@ LINALG = {
             (products, "matmul outer trace"),
             (norms, "cond matrix_norm norm vector_norm"),
             (tensordot, "tensordot vecdot"),
-            (solving, "det inv lstsq matrix_power matrix_rank multi_dot pinv slogdet solve tensorinv tensorsolve"),
+            (least_squares, "lstsq matrix_rank"),
+            (solving, "det inv matrix_power multi_dot pinv slogdet solve tensorinv tensorsolve"),
             (triangular, "solve_triangular"),
         )
         for name in names.split()
@@ -236,7 +255,10 @@ if TYPE_CHECKING:
 
 
 FOR_THE_ENGINE = (
-    (axis_order, "copy_in_order full_on in_order_data ones_as ones_of to_dtype zeros_as"),
+    (
+        axis_order,
+        "copy_in_order full_on in_memory_format in_order_data lies_in_order ones_as ones_of to_dtype zeros_as",
+    ),
     (device_transfer, "to_device"),
     (diagonals, "put_diagonal"),
     (gathering, "scatter_zeros"),

@@ -47,16 +47,30 @@ _HOMES = {
         ).split(),
         "raygrad.autograd.core.dtypes",
     ),
+    **dict.fromkeys(
+        "channels_last channels_last_3d contiguous_format preserve_format".split(),
+        "raygrad.autograd.core.memory_format",
+    ),
+    **dict.fromkeys(
+        (
+            "abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ "
+            "atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ "
+            "erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ "
+            "log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ "
+            "sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_"
+        ).split(),
+        "raygrad.autograd.methods.inplace_functions",
+    ),
     **dict.fromkeys("can_cast promote_types result_type".split(), "raygrad.autograd.core.type_promotion"),
     **dict.fromkeys(
         (
-            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace eye zeros_like "
-            "ones_like full_like empty_like"
+            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace logspace eye "
+            "scalar_tensor zeros_like ones_like full_like empty_like"
         ).split(),
         "raygrad.autograd.dispatch.creation",
     ),
     **dict.fromkeys(
-        "randn rand randint rand_like randn_like randperm manual_seed generator".split(),
+        "randn rand randint rand_like randint_like randn_like randperm manual_seed generator".split(),
         "raygrad.autograd.dispatch.random_numbers",
     ),
 }
@@ -72,7 +86,7 @@ _INSTEAD = {
 }
 """Names of PyTorch that are missing here, with their replacements."""
 
-_SAID = frozenset("zeros_like ones_like full_like empty_like rand_like randn_like randperm".split())
+_SAID = frozenset("zeros_like ones_like full_like empty_like rand_like randint_like randn_like randperm".split())
 """Functions outside of the op catalogue whose errors name the argument of the wrong type."""
 
 _OPS = "raygrad.autograd.ops"

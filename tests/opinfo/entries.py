@@ -51,7 +51,12 @@ class Entry:
 
     @property
     def drawn(self) -> bool:
+        """Whether the numbers of all its results are drawn, or left as they are."""
         return any(fnmatch.fnmatchcase(self.info.name, pattern) for pattern in _DRAWN)
+
+    def draws(self, options: dict[str, Any]) -> bool:
+        """Tell whether a call with these keywords gives numbers that are drawn: so does attention with dropout."""
+        return self.drawn or bool(options.get("dropout_p"))
 
 
 def counterpart(function: Any, path: str = "") -> Any:
@@ -62,7 +67,7 @@ def counterpart(function: Any, path: str = "") -> Any:
         inner = counterpart(function.func, path)
         return None if inner is None else functools.partial(inner, *function.args, **function.keywords)
     found = dotted(path) if path else None
-    return found if found is not None else named(function)
+    return found if callable(found) else named(function)
 
 
 def _offers(info: Any) -> bool:

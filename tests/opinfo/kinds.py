@@ -20,6 +20,8 @@ import raygrad as rg
 
 from .compare import Disagreement, flat, same, same_gradients
 from .entries import Entry, Form
+from .precision import rounded, widened
+from .ties import by_element
 from .translate import Dropped, Untranslatable, retyped, tensor, to_raygrad
 
 Within = tuple[float, float] | None
@@ -102,8 +104,42 @@ def value(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
     mine = ours(sample)
     with rg.no_grad():
         got = _settled(_apply(form[1], mine), mine)
-    same(expected, got, within, entry.drawn)
+    got = by_element(entry.info.name, mine, got)
+
+    def compare(expected: Any) -> None:
+        same(by_element(entry.info.name, sample, expected), got, within, entry.draws(sample.options))
+
+    def wide() -> Any:
+        with torch.no_grad():
+            doubled = _widened(sample)
+            return _settled(_apply(form[0], doubled), doubled)
+
+    _judge(compare, expected, sample, wide)
     return True
+
+
+def _widened(sample: Sample) -> Sample:
+    return Sample(widened(sample.input), widened(sample.args), widened(sample.options), sample.output)
+
+
+def _judge(compare: Callable[[Any], None], expected: Any, sample: Sample, wide: Callable[[], Any]) -> None:
+    """Compare with torch's result; where that differs, with the one in double precision that `wide` makes, rounded.
+
+    Raises:
+        Disagreement: both differ, or the first does and nothing in it or in the sample is in single precision.
+    """
+    try:
+        compare(expected)
+    except Disagreement as differs:
+        leaves = flat(expected)
+        given = [*leaves, *flat(list(sample.all)), *flat(sample.options)]
+        if not any(isinstance(one, torch.Tensor) and one.dtype in (torch.float32, torch.complex64) for one in given):
+            raise
+        try:
+            again = rounded(flat(wide()), leaves)
+        except REFUSED:
+            raise differs from None
+        compare(again)
 
 
 def _leaves(sample: Any) -> list[Any]:
@@ -138,13 +174,20 @@ def gradient(entry: Entry, form: Form, sample: Sample, within: Within, twice: bo
         Disagreement: they differ.
     """
     leaves = _leaves(sample)
+
+    def theirs(sample: Sample, cotangents: Sequence[Any], exact: Callable[[Any], Any]) -> tuple[Any, Any]:
+        outputs = _graded(_settled(_apply(form[0], sample), sample))
+        leaves = _leaves(sample)
+        given = [exact(one) for one in cotangents or _cotangents(outputs)]
+        first = torch.autograd.grad(outputs, leaves, given, allow_unused=True, create_graph=twice)
+        return first, _second(torch, first, leaves, exact) if twice else None
+
     try:
         outputs = _graded(_settled(_apply(form[0], sample), sample))
         if not outputs:
             return False
         cotangents = _cotangents(outputs)
-        expected = torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True, create_graph=twice)
-        second = _second(torch, expected, leaves, lambda t: t) if twice else None
+        expected, second = theirs(sample, cotangents, lambda t: t)
     except REFUSED:
         return False
     if twice and second is None:
@@ -156,10 +199,20 @@ def gradient(entry: Entry, form: Form, sample: Sample, within: Within, twice: bo
         raise Disagreement(f"{len(outputs)} differentiable outputs, got {len(made)}")
     given = [tensor(cotangent) for cotangent in cotangents]
     got = rg.autograd.grad(made, my_leaves, given, allow_unused=True, create_graph=twice)
-    same_gradients(expected, got, within, "gradient")
+    _judge(
+        lambda wanted: same_gradients(wanted, got, within, "gradient"),
+        expected,
+        sample,
+        lambda: theirs(_widened(sample), cotangents, widened)[0],
+    )
     if twice:
-        again = _second(rg, got, my_leaves, tensor)
-        same_gradients(second or (), again or (None,) * len(leaves), within, "second gradient")
+        again = _second(rg, got, my_leaves, tensor) or (None,) * len(leaves)
+        _judge(
+            lambda wanted: same_gradients(wanted, again, within, "second gradient"),
+            second,
+            sample,
+            lambda: theirs(_widened(sample), cotangents, widened)[1],
+        )
     return True
 
 
@@ -186,7 +239,12 @@ def jvp(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
         return False
     mine = ours(sample)
     got = _tangents(rg, form[1], mine, [tensor(t) for t in tangents], rg.Tensor)
-    same_gradients(expected, got, within, "tangent")
+    _judge(
+        lambda wanted: same_gradients(wanted, got, within, "tangent"),
+        expected,
+        sample,
+        lambda: _tangents(torch, form[0], _widened(sample), widened(list(tangents)), torch.Tensor),
+    )
     return True
 
 
@@ -228,7 +286,7 @@ def vmap(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
     mine = ours(sample)
     with rg.no_grad():
         got = rg.vmap(lambda x: form[1](x, *mine.args, **mine.options))(tensor(batch))
-    same(expected, got, within, entry.drawn or sample.output is not None)
+    same(expected, got, within, entry.draws(sample.options) or sample.output is not None)
     return True
 
 
@@ -258,8 +316,13 @@ def inplace(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
         raise Disagreement(f"refused: {_said(error)}") from None
     if refused:
         raise Disagreement("torch refuses it")
-    same(expected, got, within, entry.drawn)
-    if _leaves(sample) and entry.info.supports_inplace_autograd and not entry.drawn:
+    same(
+        by_element(entry.info.name, sample, expected),
+        by_element(entry.info.name, mine, got),
+        within,
+        entry.draws(sample.options),
+    )
+    if _leaves(sample) and entry.info.supports_inplace_autograd and not entry.draws(sample.options):
         on_clones = tuple(
             (lambda input, *args, _made=one, **options: _made(input.clone(), *args, **options)) for one in form
         )
@@ -274,7 +337,7 @@ def session(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
         Disagreement: they differ.
     """
     with rg.Session():
-        if not _leaves(sample) or entry.drawn:
+        if not _leaves(sample) or entry.draws(sample.options):
             return value(entry, form, sample, within)
         return value(entry, form, sample, within) and gradient(entry, form, sample, within)
 

@@ -6,6 +6,7 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ _DTYPES = {
     getattr(torch, name): np.dtype(name)
     for name in "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
 }
+_FORMATS = {getattr(torch, name): getattr(rg, name) for name in ("channels_last", "channels_last_3d")}
 _NEUTRAL = (torch.strided, torch.contiguous_format, torch.preserve_format)
 """Layouts and formats that say what raygrad does anyway."""
 
@@ -58,6 +60,8 @@ def to_raygrad(value: Any) -> Any:
         if value not in _DTYPES:
             raise Untranslatable(str(value))
         return _DTYPES[value]
+    if isinstance(value, torch.memory_format) and value in _FORMATS:
+        return _FORMATS[value]
     if isinstance(value, torch.layout | torch.memory_format):
         if value not in _NEUTRAL:
             raise Untranslatable(str(value))
@@ -78,6 +82,10 @@ def to_raygrad(value: Any) -> Any:
         return {key: item for key, item in made.items() if item is not Dropped}
     if isinstance(value, types.FunctionType):
         return retyped(value)
+    if isinstance(value, types.BuiltinFunctionType):
+        return named(value) or value
+    if isinstance(value, torch.nn.Module):
+        return functools.partial(retyped(type(value).forward), value)
     return value
 
 
@@ -136,6 +144,8 @@ def named(function: Any) -> Any:
         return getattr(rg.Tensor, name, None)
     if name and getattr(torch.Tensor, name, None) is function:
         return getattr(rg.Tensor, name, None)
+    if name and getattr(function, "__module__", "") == "torch.nn.functional":
+        return dotted(f"nn.functional.{name}")
     if isinstance(function, types.BuiltinFunctionType) and name:
         for prefix, home in (("linalg_", "linalg"), ("fft_", "fft"), ("special_", "special")):
             if name.startswith(prefix):

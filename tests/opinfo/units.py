@@ -96,7 +96,7 @@ def _comparisons(unit: Unit, most: int) -> Generator[tuple[str, Callable[[], boo
     form = entry.function
     for number, sample in enumerate(_samples(unit, backward, most)):
         yield "values", lambda s=sample: kinds.value(entry, form, s, within)
-        leaves = backward and kinds._leaves(sample)
+        leaves = backward and not entry.draws(sample.options) and kinds._leaves(sample)
         if leaves:
             yield "gradients", lambda s=sample: kinds.gradient(entry, form, s, within)
         if number % HEAVY == 0:

@@ -25,7 +25,6 @@ BUILTINS = frozenset("bool bytes complex dict float int list object str tuple".s
 TYPES: Mapping[str, str] = {
     "Axes": "Sequence[_b.int] | None",
     "Dims": "_b.int | Sequence[_b.int] | None",
-    "TriangularSolution": "Any",
     "Any": "Any",
     "None": "None",
     "Sequence": "Sequence",
@@ -35,9 +34,10 @@ TYPES: Mapping[str, str] = {
 
 SEVERAL = frozenset(
     """
-    adaptive_max_pool1d adaptive_max_pool2d aminmax atleast_1d atleast_2d atleast_3d cholesky_ex cummax cummin eig eigh
-    geqrf inv_ex kthvalue lstsq lu lu_factor lu_factor_ex lu_unpack max max_pool1d max_pool2d max_pool3d median min
-    nanmedian nonzero qr slogdet solve_ex sort std_mean svd topk unique unique_consecutive var_mean where
+    adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d aminmax atleast_1d atleast_2d atleast_3d cholesky_ex
+    cummax cummin eig eigh geqrf gradient inv_ex kthvalue lstsq lu lu_factor lu_factor_ex lu_unpack max max_pool1d
+    max_pool2d max_pool3d median min mode nanmedian nonzero qr slogdet solve_ex sort std_mean svd topk unique
+    unique_consecutive var_mean where
     """.split()
 )
 """Functions that return several tensors, always or by their arguments: in tuples with names, which stay `Any`."""
@@ -65,11 +65,9 @@ _Operand = Tensor | _b.complex | _np.ndarray[Any, Any] | _np.generic
 
 
 def _annotation(text: str) -> str:
-    """Return an annotation with names as a stub has them.
-
-    Raises:
-        KeyError: a name that the tables above do not know.
-    """
+    """Return an annotation with names as a stub has them; `Any` where the tables above do not know one."""
+    if {*re.findall(r"[A-Za-z_]\w*", text)} - BUILTINS - TYPES.keys():
+        return "Any"
     return re.sub(r"[A-Za-z_]\w*", lambda found: _named(found.group()), text)
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, DtypeError
 
 from ...dispatch.direct_functions import binary_function
 from ...dispatch.dispatch import call, call_few
+from ...dispatch.tensor_arguments import NUMBERS
 from ...registry.define_op import conj, define, infer_elementwise, log_of_sum, quiet
 from ...registry.dtype_constraints import floats_alone, no_bools, no_complex, real_floats, real_numbers, takes
 from ..layout.axis_order import zeros_apart
@@ -252,8 +253,9 @@ minimum = binary_function(
 
 
 def _of_clamp(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Refuse complex operands of clamp, and bools limited by numbers; by bools they are limited as by `maximum`."""
-    bounded = any(hasattr(bound, "dtype") for bound in operands[1:])
+    """Refuse complex operands of clamp, and bools, unless one bound is a tensor and there is no other: by that they are
+    limited as by `maximum`."""
+    bounded = any(hasattr(bound, "dtype") for bound in operands[1:]) and any(bound is None for bound in operands[1:])
     (no_complex if bounded else real_numbers)(name, operands, dtype)
 
 
@@ -269,9 +271,16 @@ _CLAMP = define(
 
 
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """Return `input` limited to [min, max]; bounds are numbers, tensors, or None."""
+    """Return `input` limited to [min, max]; bounds are numbers, tensors, or None.
+
+    Raises:
+        RuntimeError: there is no bound.
+        TypeError: one is a number and the other a tensor.
+    """
     if min is None and max is None:
         _clamp_infer((), input, None, None)
+    if min is not None and max is not None and (type(min) in NUMBERS) is not (type(max) in NUMBERS):
+        raise DtypeError("clamp(): 'min' and 'max' must both be numbers or both be Tensors; make the number a Tensor")
     return call(_CLAMP, (input, min, max))
 
 

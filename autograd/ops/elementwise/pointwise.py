@@ -7,7 +7,7 @@ The ops of one operand with a kernel of NumPy's are in `unary`, those of two ope
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError, DtypeError
 
 from ...dispatch.direct_functions import OfTwo, binary_function, unary_function
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import check_not_negative
 from ...registry.define_op import conj, define, infer_comparison, infer_elementwise, infer_same, quiet, xp
 from ...registry.dtype_constraints import no_complex, real_floats, takes
 from ..layout.axis_order import to_dtype, zeros_as
@@ -27,9 +28,37 @@ from .unary import abs, cos, sin, trunc
 from .where import keep, where
 
 PUBLIC = """
-    allclose angle copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2
-    logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
+    allclose angle copysign deg2rad exp2 float_power fmax fmin frac frexp isclose isneginf isposinf isreal ldexp
+    logaddexp2 logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
 """.split()
+
+# ---- mantissa and exponent -------------------------------------------------------------------------------------------
+
+
+class MantissaAndExponent(NamedTuple):
+    """What `frexp` returns."""
+
+    mantissa: Any
+    exponent: Any
+
+
+_FREXP = define(
+    "frexp",
+    ("a",),
+    np.frexp,
+    lambda params, a: [(a.shape, a.dtype), (a.shape, np.dtype(np.int32))],
+    lambda ctx, grads: None if grads[0] is None else grads[0] / exp2(to_dtype(ctx.saved_tensors[0], grads[0].dtype)),
+    saves="output1",
+    outputs=2,
+    admits=real_floats,
+)
+
+
+@takes(real_floats)
+def frexp(input: Any) -> MantissaAndExponent:
+    """Return mantissas in (-1, -0.5] or [0.5, 1), and the powers of two that they are times: int32; both 0 at 0."""
+    return MantissaAndExponent(*call(_FREXP, (input,)))
+
 
 # ---- one operand -----------------------------------------------------------------------------------------------------
 
@@ -271,6 +300,8 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
             raise DtypeError(f"isclose compares tensors, got a {type(one).__name__}; wrap it with raygrad.tensor")
     if input.dtype != other.dtype:
         raise AutogradError(f"{input.dtype} did not match {other.dtype}: isclose compares tensors of one dtype")
+    check_not_negative("isclose", "rtol", (rtol,))
+    check_not_negative("isclose", "atol", (atol,))
     if input.dtype.kind == "b":
         return input == other
     near = isfinite(input) & isfinite(other) & (abs(sub(input, other)) <= add(mul(abs(other), rtol), atol))

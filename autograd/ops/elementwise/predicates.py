@@ -18,8 +18,9 @@ from ...dispatch.dispatch import call_few
 from ...registry.define_op import define, infer_elementwise, xp
 from ...registry.dtype_constraints import integers_alone, no_complex, real_floats
 from ...tensor.tensor import Tensor
+from ..layout.axis_order import zeros_as
 from ..reduction.reduce import sum
-from .where import nonzero
+from .where import keep, nonzero
 
 PUBLIC = """
     argwhere bitwise_left_shift bitwise_right_shift equal heaviside is_floating_point is_nonzero is_same_size is_signed
@@ -43,8 +44,24 @@ _HEAVISIDE = define(
     promotes="arith",
     admits=no_complex,
 )
+
+
+def _nextafter_backward(ctx: Any, g: Any) -> Any:
+    """The step is constant nearly everywhere; where the operands are equal there is none, and the result is theirs."""
+    a, b = ctx.saved_tensors
+    return keep(g, a != b), zeros_as(g)
+
+
 nextafter = binary_function(
-    define("nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=real_floats),
+    define(
+        "nextafter",
+        ("a", "b"),
+        np.nextafter,
+        infer_elementwise("nextafter"),
+        _nextafter_backward,
+        promotes="float",
+        admits=real_floats,
+    ),
     __name__,
     "Return the next number that the dtype has after `input`, towards `other`.",
 )

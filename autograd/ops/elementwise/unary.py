@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError, MissingDerivative
 from ...dispatch.direct_functions import OfOne, unary_function
 from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import OpCallable, conj, define, infer_elementwise, infer_same, quiet, xp
-from ...registry.dtype_constraints import no_bools, real_numbers
+from ...registry.dtype_constraints import no_bools, real_floats, real_numbers
 from ...registry.registry import Admits, Op
 from ..layout.axis_order import zeros_apart, zeros_as
 from .complex_numbers import infer_real, real
@@ -235,7 +235,13 @@ _ROUND = _rounding("round", lambda a, decimals: a.copy() if a.dtype.kind in "iub
 
 
 def round(input: Any, *, decimals: int = 0) -> Any:
-    """Return `input` rounded to the nearest, halves to even."""
+    """Return `input` rounded to the nearest, halves to even.
+
+    Raises:
+        NotImplementedError: integers, to other than 0 decimals.
+    """
+    if decimals:
+        real_floats("round to decimals", (input,), input.dtype)
     return call(_ROUND, (input,), (int(decimals),))
 
 

@@ -14,11 +14,12 @@ from raygrad.errors import AutogradError
 from ...core import type_promotion
 from ...dispatch.dispatch import call, call_few, call_met
 from ...dispatch.operand_conversion import promote_operands
-from ...registry.define_op import broadcast_shape, define, row_by_row, shapes_of, space_of, xp
+from ...dispatch.shape_errors import fits
+from ...registry.define_op import broadcast_shape, define, like_operand, row_by_row, shapes_of, space_of, xp
 from ...registry.registry import Op
 from ...tensor.tensor import Tensor
 
-PUBLIC = "masked_fill nonzero where".split()
+PUBLIC = "fill masked_fill nonzero where".split()
 
 
 def _where(condition: Any, a: Any, b: Any, dtype: str | None) -> Any:
@@ -106,7 +107,7 @@ def keep(input: Any, mask: Any) -> Any:
 
 
 def _masked_fill(a: Any, mask: Any, value: Any) -> Any:
-    if mask.dtype.kind != "b":
+    if mask.dtype.kind != "b" or getattr(value, "ndim", 0):
         raise TypeError
     return xp.where(mask, value.astype(a.dtype) if hasattr(value, "astype") else a.dtype.type(value), a)
 
@@ -118,6 +119,9 @@ def _masked_fill_infer(params: tuple[Any, ...], a: Any, mask: Any, value: Any) -
         raise AutogradError(
             f"masked_fill takes a number or a 0-dimensional value, but got {len(value.shape)} dimensions"
         )
+    if not fits(value, a.dtype):
+        shown = f"of dtype {value.dtype}" if hasattr(value, "dtype") else value
+        raise AutogradError(f"masked_fill: value {shown} cannot be converted to {a.dtype} without overflow")
     return broadcast_shape("masked_fill", (a.shape, mask.shape)), a.dtype
 
 
@@ -138,5 +142,23 @@ _MASKED_FILL = define(
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """Return `input` with `value` where `mask` holds."""
+    """Return `input` with `value` where `mask` holds.
+
+    Raises:
+        RuntimeError: the mask is not of bools, or `value` is no number, or one that the dtype does not have.
+    """
+    if not fits(value, input.dtype):
+        _masked_fill_infer((), input, mask, value)
     return call(_MASKED_FILL, (input, mask, value))
+
+
+def fill(input: Any, value: Any) -> Any:
+    """Return a tensor of the shape and dtype of `input` filled with one number, or with a zero-dimensional tensor.
+
+    Raises:
+        RuntimeError: a tensor with dimensions.
+    """
+    if getattr(value, "ndim", 0):
+        raise AutogradError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    everywhere = like_operand(space_of(input).ones((), bool), input)
+    return masked_fill(input, everywhere, value)

@@ -16,7 +16,7 @@ from ..elementwise.where import where
 from ..layout.shape import expand, reshape
 from .indexing import INDEX, INDEX_PUT, zeros_around
 
-PUBLIC = "gather index_add index_select scatter scatter_add take_along_dim".split()
+PUBLIC = "gather index_add index_select scatter_add take_along_dim".split()
 
 # ---- by one index tensor along one dimension -------------------------------------------------------------------------
 
@@ -144,8 +144,8 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     axis = axis_of(dim, input.ndim)
     if input.ndim != index.ndim and input.ndim + index.ndim == 1:  # a number counts as a vector of one
         return reshape(gather(reshape(input, (-1,)), 0, reshape(index, (-1,))), index.shape)
-    if 0 in index.shape and index.ndim < input.ndim:  # nothing is gathered, in whatever shape
-        return expand(reshape(input, (-1,))[:0].sum(), index.shape) if input.size else reshape(input, index.shape)
+    if 0 in index.shape and index.ndim != input.ndim:  # nothing is gathered, in whatever shape
+        return reshape(reshape(input, (-1,))[:0], index.shape)
     check_grid("gather", index.shape, input.shape, axis)
     return call(_GATHER, (input, index), (axis,))
 
@@ -190,6 +190,8 @@ def _scatter_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> 
     check_grid("scatter", index.shape, a.shape, axis)
     if not hasattr(source, "shape"):
         return a.shape, a.dtype
+    if source.dtype != a.dtype:
+        raise AutogradError(f"scatter: expected src of input's dtype {a.dtype}, but got {source.dtype}; convert it")
     if len(index.shape) != len(source.shape):
         raise ShapeError(
             f"scatter: expected an index of as many dimensions as src, got {list(index.shape)} and {list(source.shape)}"
@@ -219,7 +221,7 @@ def _scatter_backward(ctx: Any, g: Any) -> Any:
 _SCATTER = define("scatter", ("a", "index", "source"), _scatter, _scatter_infer, _scatter_backward, saves="index")
 
 
-def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
+def put_along_dim(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read."""
     axis = axis_of(dim, input.ndim)
     _scatter_infer((axis, False), input, index, src)

@@ -6,6 +6,7 @@ Most are composed of the ops in `indexing` and `gathering`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from raygrad.errors import AutogradError, MissingKernel
 
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import is_at_hand
 from ...registry.define_op import axis_of, broadcast_shape, conj, define, like_operand, quiet, real_of, space_of
 from ...registry.dtype_constraints import no_bools, no_complex
 from ...tensor.tensor import Tensor
@@ -25,12 +27,21 @@ from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.diagonals import put_diagonal
 from ..layout.shape import expand, reshape
 from ..reduction.reduce import cumsum
-from .gathering import check_grid, check_slices, checked_gathered, gather, grid_of, scatter, scatter_add, take_along_dim
+from .gathering import (
+    check_grid,
+    check_slices,
+    checked_gathered,
+    gather,
+    grid_of,
+    put_along_dim,
+    scatter_add,
+    take_along_dim,
+)
 from .indexing import INDEX_PUT, put_region, rows_of, take_apart
 
 PUBLIC = """
-    diagonal_scatter index_copy index_fill index_put masked_scatter masked_select put scatter_reduce select_scatter
-    slice_scatter take take_along_axis
+    diagonal_scatter index_copy index_fill index_put masked_scatter masked_select put scatter scatter_reduce
+    select_scatter slice_scatter take take_along_axis
 """.split()
 
 # ---- by masks --------------------------------------------------------------------------------------------------------
@@ -43,9 +54,21 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """Return `input` with the first elements of `source` put, in order, where `mask` holds."""
+    """Return `input` with the first elements of `source` put, in order, where `mask` holds.
+
+    Raises:
+        RuntimeError: the mask is not of bools, or `source` of another dtype than `input`.
+    """
+    if mask.dtype.kind != "b":
+        raise AutogradError(f"masked_scatter: expected a mask of bools, but got mask with dtype {mask.dtype}")
+    if source.dtype != input.dtype:
+        raise AutogradError(
+            f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}"
+        )
     shape = broadcast_shape("masked_scatter", [input.shape, mask.shape])
     mask = reshape(expand(mask, shape), (-1,))
+    if is_at_hand(mask) and int(mask.sum()) > math.prod(source.shape):
+        raise AutogradError("masked_scatter: source has fewer elements than mask has True")
     places = clamp_min(cumsum(mask, 0) - 1, 0)
     return reshape(where(mask, reshape(source, (-1,))[places], reshape(expand(input, shape), (-1,))), shape)
 
@@ -202,7 +225,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     axis = axis_of(dim, input.ndim)
     check_grid("scatter_reduce", index.shape, input.shape, axis)
     source = src if tuple(src.shape) == tuple(index.shape) else src[tuple([slice(0, n) for n in index.shape])]
-    base = input if include_self else scatter(input, axis, index, _neutral_of(reduce, input.dtype))
+    base = input if include_self else put_along_dim(input, axis, index, _neutral_of(reduce, input.dtype))
     if reduce in ("amax", "amin"):
         no_complex(f"scatter_reduce of {reduce}", (input,), input.dtype)
     if reduce == "mean":
@@ -216,8 +239,26 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         space_of(index).ones(index.shape, input.dtype if input.dtype.kind in "iu" else real_of(input.dtype)), index
     )
     own = real(zeros_as(input)) + 1
-    own = own if include_self else scatter(own, axis, index, 0)
+    own = own if include_self else put_along_dim(own, axis, index, 0)
     count = clamp_min(scatter_add(own, axis, index, one), 1)
     if input.dtype.kind in "iu":
         return div(total, count, rounding_mode="floor")
     return total / (count.detach() if isinstance(count, Tensor) else count)
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Any:
+    """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read.
+
+    Args:
+        reduce: "add" or "multiply" what is there, too.
+
+    Raises:
+        RuntimeError: another reduction, or shapes that do not fit.
+    """
+    if reduce is None:
+        return put_along_dim(input, dim, index, src)
+    if reduce not in ("add", "multiply"):
+        raise AutogradError(f"reduce argument must be either add or multiply, got {reduce}")
+    if not hasattr(src, "shape"):
+        src = like_operand(space_of(index).full(index.shape, src, input.dtype), index)
+    return scatter_add(input, dim, index, src) if reduce == "add" else scatter_reduce(input, dim, index, src, "prod")

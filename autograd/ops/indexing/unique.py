@@ -23,7 +23,7 @@ from ..layout.shape import movedim, reshape, unsqueeze
 from ..reduction.minmax import any as _any
 from ..reduction.reduce import cumsum
 from ..reduction.sort import argsort
-from .gathering import index_select, scatter, scatter_add
+from .gathering import index_select, put_along_dim, scatter_add
 
 PUBLIC = "bincount isin unique unique_consecutive".split()
 
@@ -55,7 +55,7 @@ def _counted(rows: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
     at = nonzero(apart)[:, 0]
     values = index_select(rows, 0, at)
     counts = scatter_add(zeros_as(at), 0, number, zeros_as(number) + 1)
-    inverse = number if order is None else scatter(zeros_as(number), 0, order, number)
+    inverse = number if order is None else put_along_dim(zeros_as(number), 0, order, number)
     return values, reshape(inverse, shape), counts
 
 

@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from raygrad.errors import DtypeError
+
 from ...core.array_layout import axis_order_of
 from ...core.batched_data import innermost_data
+from ...core.memory_format import MemoryFormat
 from ...core.recorder import Data, Pending, Recorder
 from ...devices import Device
 from ...devices.serving import CPU, device_named, factory_device, make
@@ -103,6 +106,30 @@ def in_order_data(data: Data, order: tuple[int, ...] | None, like: Data, recorde
     if order is None:
         return recorder.op(_IN_ORDER_OF, (data, like), ())[0]
     return recorder.op(_IN_ORDER, (data,), (order,))[0]
+
+
+def in_memory_format(input: Any, memory_format: Any) -> Any:
+    """Return `input` with its axes in the order of a memory format: itself if they lie so.
+
+    Raises:
+        TypeError: no memory format.
+        RuntimeError: one for another number of dimensions.
+    """
+    if not isinstance(memory_format, MemoryFormat):
+        raise DtypeError(
+            "memory_format must be raygrad.contiguous_format, preserve_format, channels_last or channels_last_3d, not "
+            f"{memory_format!r}"
+        )
+    order = memory_format.axis_order(input.ndim)
+    if order is None or lies_in_order(input, order):
+        return input
+    return call(_IN_ORDER, (input,), (order,))
+
+
+def lies_in_order(input: Any, order: tuple[int, ...]) -> bool:
+    """Tell whether the data is at hand, and dense with its axes in the given order."""
+    data = getattr(input, "_data", input)
+    return type(data) is np.ndarray and data.transpose(order).flags.c_contiguous
 
 
 def copy_in_order(array: Any, order: tuple[int, ...]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import check_least_dims
 from ...registry.define_op import Op, Shape, axis_of, define, infer_same, infer_shaped, row_by_row, space_of
 
 PUBLIC = "diag diagonal tril triu".split()
@@ -121,9 +122,11 @@ def put_diagonal(input: Any, value: Any, offset: int, first: int, second: int) -
 
 def tril(input: Any, diagonal: int = 0) -> Any:
     """Return the lower triangle of the last two dimensions, zeros above."""
+    check_least_dims("tril", input, 2)
     return call(_TRIL, (input,), (int(diagonal),))
 
 
 def triu(input: Any, diagonal: int = 0) -> Any:
     """Return the upper triangle of the last two dimensions, zeros below."""
+    check_least_dims("triu", input, 2)
     return call(_TRIU, (input,), (int(diagonal),))

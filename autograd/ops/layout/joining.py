@@ -6,6 +6,7 @@ dstack, column_stack, tensor_split and the like, which are composed of these, ar
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...dispatch.dispatch import call
-from ...registry.define_op import axis_of, contiguous, define, sizes_of
+from ...dispatch.shape_errors import check_least_dims, check_some
+from ...registry.define_op import axis_of, contiguous, define, like_operand, sizes_of, space_of
 from ...storage.view import mark_multiple_views
 from .shape import dense_copy, expand, reshape, unsqueeze
 
@@ -136,17 +138,20 @@ concat = concatenate = cat
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Return the tensors joined along a new dimension."""
+    check_some("stack", tensors)
     given = _tensors("stack", tensors)
     return call(_STACK, given, (axis_of(dim, given[0].ndim + 1),))
 
 
 def vstack(tensors: Sequence[Any]) -> Any:
     """Return the tensors joined along rows, vectors as rows."""
+    check_some("vstack", tensors)
     return cat([reshape(x, (1, -1)) if x.ndim < 2 else x for x in tensors], 0)
 
 
 def hstack(tensors: Sequence[Any]) -> Any:
     """Return the tensors joined along columns, vectors end to end."""
+    check_some("hstack", tensors)
     given = [reshape(x, (1,)) if x.ndim < 1 else x for x in tensors]
     return cat(given, 0 if given and given[0].ndim == 1 else 1)
 
@@ -203,10 +208,15 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     return mark_multiple_views(tuple([input[_along(axis, i)] for i in range(input.shape[axis])]))
 
 
-def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """Return `length` elements of dimension `dim` from `start` on."""
+    check_least_dims("narrow()", input, 1)
     axis = axis_of(dim, input.ndim)
     extent = input.shape[axis]
+    if hasattr(start, "ndim"):
+        if start.ndim or start.dtype.kind not in "iu":
+            raise AutogradError(f"narrow(): start must be an 0-dim integral Tensor, not one of {start.dtype}")
+        start = int(start)
     if not -extent <= start <= extent:
         raise IndexError(f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})")
     if length < 0:
@@ -245,14 +255,59 @@ def repeat(input: Any, *repeats: Any) -> Any:
     return _copied(reshape(expand(reshape(input, spread), wide), total))
 
 
-def repeat_interleave(input: Any, repeats: int, dim: int | None = None) -> Any:
-    """Return `input` with each element (or slice along `dim`) repeated in place."""
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
+    """Return `input` with each element (or slice along `dim`) repeated in place.
+
+    Args:
+        repeats: how often: a number, or a vector of integers with one for each element. Without it `input` is that
+            vector, and what is returned says from which element each of the result comes.
+        output_size: the extent of the result along `dim`, which is checked.
+
+    Raises:
+        RuntimeError: numbers that are negative, or not one for each element, or that do not make `output_size`.
+    """
+    if repeats is None:
+        extent = input.shape[0]
+        return repeat_interleave(_counted_up(extent, input), input, 0, output_size=output_size)
     if dim is None:
-        return repeat_interleave(reshape(input, (-1,)), repeats, 0)
+        return repeat_interleave(reshape(input, (-1,)), repeats, 0, output_size=output_size)
     axis = axis_of(dim, input.ndim)
+    if hasattr(repeats, "tolist"):
+        return _repeated_each(input, repeats, axis, output_size)
+    if output_size is not None and output_size != repeats * input.shape[axis]:
+        raise AutogradError(f"repeat_interleave: allocated size does not match required size, got {output_size}")
     shape = tuple(input.shape)
     wide = expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
     return _copied(reshape(wide, (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :])))
+
+
+def _counted_up(extent: int, like: Any) -> Any:
+    return like_operand(space_of(like).arange(extent), like)
+
+
+def _repeated_each(input: Any, repeats: Any, axis: int, output_size: int | None) -> Any:
+    """Return `input` with each slice repeated as often as its element of a vector says; waits for a pending one."""
+    counts: list[int] = repeats.tolist() if repeats.ndim else [repeats.item()] * input.shape[axis]
+    if repeats.ndim > 1 or repeats.dtype.kind not in "iu":
+        raise AutogradError(
+            f"repeat_interleave: repeats must be a vector of integers, got {repeats.dtype} of shape "
+            f"{list(repeats.shape)}"
+        )
+    if len(counts) == 1:
+        counts *= input.shape[axis]
+    if len(counts) != input.shape[axis]:
+        raise AutogradError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and "
+            f"input.size({axis}) = {input.shape[axis]}"
+        )
+    if any(count < 0 for count in counts):
+        raise AutogradError("repeats can not be negative")
+    if output_size is not None and output_size != builtins.sum(counts):
+        raise AutogradError(f"repeat_interleave: allocated size does not match required size, got {output_size}")
+    places = np.repeat(np.arange(len(counts)), counts)
+    return input[(*[slice(None)] * axis, like_operand(space_of(input).asarray(places), input))]
 
 
 def _copied(repeated: Any) -> Any:

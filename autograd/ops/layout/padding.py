@@ -13,6 +13,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ...registry.define_op import like_operand, space_of, xp
+from ...registry.dtype_constraints import no_bools
 from ..indexing.gathering import index_select
 from ..indexing.indexing import put_region, zeros_around
 
@@ -37,6 +38,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
         raise NotImplementedError(f"Unrecognised padding mode {mode}; known: {', '.join(_MODES)}")
     if mode == "constant":
         return _constant(input, pad, value)
+    if mode != "circular":
+        no_bools(f"{mode} padding", (input,), input.dtype)
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise AutogradError(f"Padding length must be even and at most twice the dimensions, got {len(pad)}")
     for number in range(len(pad) // 2):

@@ -17,6 +17,7 @@ from raygrad.errors import AutogradError
 from ...core import dtypes
 from ...devices.serving import factory_device, make
 from ...dispatch.operand_errors import check_operand
+from ...dispatch.shape_errors import check_least_dims, check_some
 from ...registry.define_op import axis_of, conj, like_operand, sizes_of, space_of
 from ...registry.dtype_constraints import integers_alone, no_bools, takes
 from ...registry.vjp_rules import sum_to
@@ -31,7 +32,7 @@ from .shape import expand, flip, reshape, transpose, unsqueeze
 PUBLIC = """
     adjoint atleast_1d atleast_2d atleast_3d block_diag cartesian_prod column_stack combinations diag_embed diagflat
     dsplit dstack fliplr flipud hsplit kron meshgrid ravel rot90 row_stack split_with_sizes sum_to_size tensor_split
-    tril_indices triu_indices vander vsplit
+    tril_indices triu_indices unravel_index vander vsplit
 """.split()
 
 # ---- flips and rotations ---------------------------------------------------------------------------------------------
@@ -118,11 +119,13 @@ row_stack = vstack
 
 def dstack(tensors: Sequence[Any]) -> Any:
     """Return the tensors joined along the third dimension."""
+    check_some("dstack", tensors)
     return cat([_at_least_3d(t) for t in tensors], 2)
 
 
 def column_stack(tensors: Sequence[Any]) -> Any:
     """Return the tensors joined along columns, vectors as columns."""
+    check_some("column_stack", tensors)
     return hstack([t if t.ndim > 1 else reshape(t, (-1, 1)) for t in tensors])
 
 
@@ -145,6 +148,7 @@ def block_diag(*tensors: Any) -> Any:
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Return `input` split along `dim`: into so many parts, the first ones longer, or before the given indices."""
+    check_least_dims("tensor_split", input, 1)
     axis = axis_of(dim, input.ndim)
     extent = input.shape[axis]
     if isinstance(indices_or_sections, int):
@@ -158,8 +162,10 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     return tuple([narrow(input, axis, a, max(b - a, 0)) for a, b in itertools.pairwise(bounds)])
 
 
-def _split_evenly(name: str, input: Any, indices_or_sections: Any, axis: int) -> tuple[Any, ...]:
-    if isinstance(indices_or_sections, int) and input.shape[axis] % indices_or_sections:
+def _split_evenly(name: str, least: int, input: Any, indices_or_sections: Any, axis: int) -> tuple[Any, ...]:
+    check_least_dims(name, input, least)
+    count = indices_or_sections
+    if isinstance(count, int) and (count == 0 or input.shape[axis] % count):
         raise AutogradError(
             f"torch.{name} attempted to split along dimension {axis}, but the size of the dimension "
             f"{input.shape[axis]} is not divisible by the split_size {indices_or_sections}!"
@@ -169,17 +175,17 @@ def _split_evenly(name: str, input: Any, indices_or_sections: Any, axis: int) ->
 
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Return `input` split along columns (a vector along its one dimension) evenly, or before the given indices."""
-    return _split_evenly("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1)
+    return _split_evenly("hsplit", 1, input, indices_or_sections, 0 if input.ndim == 1 else 1)
 
 
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Return `input` split along rows evenly, or before the given indices."""
-    return _split_evenly("vsplit", input, indices_or_sections, 0)
+    return _split_evenly("vsplit", 2, input, indices_or_sections, 0)
 
 
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Return `input` split along the third dimension evenly, or before the given indices."""
-    return _split_evenly("dsplit", input, indices_or_sections, 2)
+    return _split_evenly("dsplit", 3, input, indices_or_sections, 2)
 
 
 # ---- grids and products ----------------------------------------------------------------------------------------------
@@ -249,10 +255,11 @@ def vander_of_last(x: Any, *, N: int | None = None) -> Any:
     """Return the powers of the elements along the last dimension, from the lowest up: `linalg.vander`.
 
     Raises:
-        RuntimeError: `x` has no dimension, or `N` is not above one.
+        RuntimeError: `N` is not above one, or `x` has no dimension and there is no `N`.
     """
-    if not x.ndim:
-        raise AutogradError("linalg.vander: expected a tensor of at least one dimension")
+    if N is None and not x.ndim:
+        raise AutogradError("linalg.vander: expected a tensor of at least one dimension, or N")
+    x = x if x.ndim else reshape(x, (1,))
     count = x.shape[-1] if N is None else N
     if N is not None and N <= 1:
         raise AutogradError(f"linalg.vander: N must be greater than 1, got {N}")
@@ -298,14 +305,34 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     return _triangle("triu_indices", row, col, offset, dtype, device)
 
 
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Return the coordinates, one tensor for each dimension, of places in a flattened tensor of the given shape.
+
+    Raises:
+        ValueError: places that are no integers, or a negative extent.
+    """
+    extents = sizes_of((shape,)) if not isinstance(shape, int) else (shape,)
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if any(extent < 0 for extent in extents):
+        raise ValueError(f"'shape' cannot have negative values, but got {list(extents)}")
+    found: list[Any] = []
+    for extent in reversed(extents):
+        found.append(indices % extent)
+        indices = indices // extent
+    return tuple(found[::-1])
+
+
 def sum_to_size(input: Any, *size: Any) -> Any:
     """Return `input` summed down to a shape that broadcasts to its own.
 
     Raises:
         RuntimeError: it does not.
     """
-    summed = sum_to(input, sizes_of(size))
-    return to_dtype(summed, np.dtype(np.int64)) if input.dtype.kind == "b" else summed
+    wanted = sizes_of(size)
+    summed = sum_to(input, wanted)
+    unchanged = wanted and wanted == tuple(input.shape)
+    return to_dtype(summed, dtypes.int64) if input.dtype.kind == "b" and not unchanged else summed
 
 
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:

@@ -14,11 +14,14 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ...core.memory_format import contiguous_format
 from ...devices.serving import is_device_array
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import distinct_axes
 from ...registry.define_op import Shape, axes_of, axis_of, broadcast_shape, define, infer_same, row_by_row
 from ...storage.stride_geometry import is_contiguous
 from ...tensor.tensor import Tensor
+from .axis_order import in_memory_format
 
 PUBLIC = """
     broadcast_tensors broadcast_to clone contiguous expand expand_as flatten flip moveaxis movedim permute reshape roll
@@ -219,8 +222,10 @@ def t(input: Any) -> Any:
 def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Return `input` with the dimensions `source` moved to `destination`, the others in their order."""
     ndim = input.ndim
-    sources = [axis_of(d, ndim) for d in ([source] if isinstance(source, int) else source)]
-    targets = [axis_of(d, ndim) for d in ([destination] if isinstance(destination, int) else destination)]
+    sources = distinct_axes("movedim", "source", [source] if isinstance(source, int) else source, ndim)
+    targets = distinct_axes(
+        "movedim", "destination", [destination] if isinstance(destination, int) else destination, ndim
+    )
     if len(sources) != len(targets):
         raise ShapeError(
             f"movedim: Invalid source or destination dims: source ({sources} dims) should contain the same number of "
@@ -348,13 +353,16 @@ _ROLL = define(
 )
 
 
-def clone(input: Any) -> Any:
-    """Return a copy, with the same axis order in memory."""
-    return call(_CLONE, (input,))
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """Return a copy, with the same axis order in memory, or in that of a memory format."""
+    copy = call(_CLONE, (input,))
+    return copy if memory_format is None else in_memory_format(copy, memory_format)
 
 
-def contiguous(input: Any) -> Any:
-    """Return `input` dense in C order: itself if it is so already."""
+def contiguous(input: Any, memory_format: Any = None) -> Any:
+    """Return `input` dense in C order, or in that of a memory format: itself if it is so already."""
+    if memory_format is not None and memory_format is not contiguous_format:
+        return in_memory_format(input, memory_format)
     data = getattr(input, "_data", input)
     if isinstance(data, np.ndarray):
         if data.flags.c_contiguous:

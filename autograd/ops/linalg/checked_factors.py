@@ -17,7 +17,7 @@ from ..layout.shape import transpose, unsqueeze
 from .factorizations import _cholesky_backward, takes_square_matrices
 from .lu import check_info, eliminate
 from .matmul import conjugate_transpose
-from .solving import _inv_backward, _is_vector, _solve_backward, _solve_infer
+from .solving import _inv_backward, _solve_backward, _solve_infer, is_vector
 
 _linalg: Any = np.linalg
 _INT32 = np.dtype(np.int32)
@@ -165,7 +165,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
         LinAlgError: `check_errors`, and a matrix is singular.
         ShapeError: shapes that do not fit.
     """
-    if _is_vector(A, B):
+    if is_vector(A, B):
         found = solve_ex(A if left else transpose(A, -2, -1), unsqueeze(B, -1), check_errors=check_errors)
         return ResultAndInfo(found.result[..., 0], found.info)
     if not left:

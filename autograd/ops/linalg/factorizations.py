@@ -89,10 +89,17 @@ def _halved(a: Any) -> Any:
 
 def _cholesky_backward(ctx: Any, g: Any) -> Any:
     (low,) = ctx.saved_tensors
-    inside = _halved(matmul(conjugate_transpose(low), g))
-    left = solve_triangular(conjugate_transpose(low), inside, upper=True)
-    both = conjugate_transpose(solve_triangular(conjugate_transpose(low), conjugate_transpose(left), upper=True))
+    inside = matmul(conjugate_transpose(low), g)
+    if g.dtype.kind == "c":  # as in PyTorch the imaginary part of the diagonal counts, though that of the factor is 0
+        return _between_inverses(tril(inside) + conjugate_transpose(tril(inside, -1)), low) / 2
+    both = _between_inverses(_halved(inside), low)
     return (both + conjugate_transpose(both)) / 2
+
+
+def _between_inverses(inside: Any, low: Any) -> Any:
+    """Return `inv(low).mH @ inside @ inv(low)`."""
+    left = solve_triangular(conjugate_transpose(low), inside, upper=True)
+    return conjugate_transpose(solve_triangular(conjugate_transpose(low), conjugate_transpose(left), upper=True))
 
 
 _CHOLESKY = define(

@@ -14,6 +14,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call_few
+from ...dispatch.operand_errors import wrong_argument
 from ...registry.define_op import broadcast_shape, conj, define, quiet
 from ...registry.dtype_constraints import no_bools
 from ..elementwise.arithmetic import add, mul
@@ -116,7 +117,13 @@ _MATMUL = define(
 
 def matmul(input: Any, other: Any) -> Any:
     """Return the product of matrices, of vectors, or of batches of matrices."""
-    if input.dtype != other.dtype:
+    try:
+        differ = input.dtype != other.dtype
+    except AttributeError:
+        number = input if hasattr(other, "dtype") else other
+        argument, position = ("other", 2) if number is other else ("input", 1)
+        raise wrong_argument("matmul", argument, position, "Tensor", type(number).__name__) from None
+    if differ:
         _matmul_infer((), input, other)
     return call_few(_MATMUL, input, other)
 
@@ -174,7 +181,12 @@ def trace(input: Any) -> Any:
 
 
 def _scaled(value: Any, by: Any) -> Any:
-    return value if type(by) is int and by == 1 else mul(value, by)
+    """Return `value` times a number in its own dtype: of bools and integers the number is converted, too."""
+    if type(by) is int and by == 1:
+        return value
+    if value.dtype.kind in "biu" and isinstance(by, bool | int | float):
+        by = bool(by) if value.dtype.kind == "b" else int(by)
+    return mul(value, by)
 
 
 def _plus(input: Any, product: Any, beta: Any, alpha: Any) -> Any:

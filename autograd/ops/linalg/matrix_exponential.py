@@ -33,8 +33,9 @@ def _exponential(a: Any) -> Any:
     norms = np.abs(a).sum(-2).max(-1) if a.size else space_of(a).zeros(())
     greatest = float(norms.max()) if np.size(norms) else 0.0
     halvings = max(math.ceil(math.log2(greatest / _NEAR)), 0) if greatest > _NEAR and math.isfinite(greatest) else 0
-    x = contiguous(a) / a.dtype.type(2.0**halvings)
-    one: Any = np.broadcast_to(space_of(a).eye(a.shape[-1], dtype=a.dtype), a.shape)
+    # squaring doubles what rounding leaves, so that single precision would lose digits that nobody expects to miss
+    x = contiguous(a).astype(np.result_type(a.dtype, np.float64), copy=False) / 2.0**halvings
+    one: Any = np.broadcast_to(space_of(a).eye(a.shape[-1], dtype=x.dtype), a.shape)
     square = x @ x
     odd, even, power = one * _PADE[1], one * _PADE[0], one
     for n in range(2, len(_PADE), 2):

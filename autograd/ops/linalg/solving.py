@@ -1,4 +1,4 @@
-"""Inverses, determinants and linear systems with their derivatives: inv, pinv, solve, lstsq, det, slogdet,
+"""Inverses, determinants and linear systems with their derivatives: inv, pinv, solve, det, slogdet,
 matrix_power.
 
 Kernels are NumPy's; rules are written with ops alone, so that they can be differentiated. Systems with triangular
@@ -29,13 +29,11 @@ from ...registry.define_op import (
     real_of,
     space_of,
 )
-from ..elementwise.arithmetic import clamp_min
-from ..elementwise.unary import abs, log
+from ..elementwise.unary import log
 from ..elementwise.where import where
-from ..layout.shape import reshape, transpose, unsqueeze
-from ..reduction.minmax import amax
+from ..layout.shape import movedim, reshape, transpose, unsqueeze
 from ..reduction.reduce import sum
-from .factorizations import eigvalsh, svdvals, takes_matrices, takes_square_matrices, with_linalg_errors
+from .factorizations import takes_matrices, takes_square_matrices, with_linalg_errors
 from .matmul import conjugate_transpose, matmul
 from .tensordot import chain_matmul
 
@@ -74,9 +72,16 @@ def inv(A: Any) -> Any:
 inverse = inv
 
 
-def _pinv(a: Any, rtol: float | None) -> Any:
-    limit = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
-    return contiguous(_linalg.pinv(as_dense(a), limit))
+def _pinv(a: Any, rtol: float | None, atol: float = 0.0, hermitian: bool = False) -> Any:
+    a = as_dense(a)
+    limit: Any = rtol
+    if rtol is None:
+        limit = 0.0 if atol else max(a.shape[-2:]) * np.finfo(a.dtype).eps
+    if atol and a.size:
+        greatest = _linalg.svd(a, compute_uv=False).max(-1)
+        limit = np.maximum(limit, atol / greatest)
+    # a device's library reads whole matrices, which are Hermitian just as well
+    return contiguous(_linalg.pinv(a, limit, True) if hermitian and type(a) is np.ndarray else _linalg.pinv(a, limit))
 
 
 def _pinv_backward(ctx: Any, g: Any) -> Any:
@@ -98,7 +103,7 @@ def _pinv_backward(ctx: Any, g: Any) -> Any:
 _PINV = define(
     "pinv",
     ("a",),
-    with_linalg_errors("pinv", _pinv),
+    with_linalg_errors("pinv", quiet(_pinv)),
     lambda params, a: ((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),
     _pinv_backward,
     saves=("a", "output"),
@@ -106,9 +111,17 @@ _PINV = define(
 
 
 @takes_matrices
-def pinv(A: Any, *, rtol: float | None = None) -> Any:
-    """Return the pseudo-inverses of matrices; singular values below `rtol` times the greatest count as zero."""
-    return call(_PINV, (A,), (None if rtol is None else float(rtol),))
+def pinv(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Any:
+    """Return the pseudo-inverses of matrices; singular values up to `max(atol, rtol * the greatest)` count as zero.
+
+    Args:
+        rtol: by default the greater extent times the dtype's epsilon; 0 if there is an `atol`.
+        hermitian: the matrices are symmetric or Hermitian, and only their lower triangles are read.
+    """
+    limit = None if rtol is None else float(rtol)
+    if atol is None and not hermitian:
+        return call(_PINV, (A,), (limit,))
+    return call(_PINV, (A,), (limit, float(atol or 0.0), bool(hermitian)))
 
 
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
@@ -143,7 +156,7 @@ _SOLVE = define(
 )
 
 
-def _is_vector(a: Any, b: Any) -> bool:
+def is_vector(a: Any, b: Any) -> bool:
     """Tell whether `b` holds a vector for each matrix, as PyTorch does."""
     return b.ndim == 1 or (b.ndim == a.ndim - 1 and tuple(b.shape) == tuple(a.shape[:-1]))
 
@@ -156,35 +169,12 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         LinAlgError: a matrix is singular.
         ShapeError: shapes that do not fit.
     """
-    if _is_vector(A, B):
+    if is_vector(A, B):
         return solve(A if left else transpose(A, -2, -1), unsqueeze(B, -1))[..., 0]
     if not left:
         return transpose(solve(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
     _solve_infer((), A, B)
     return call(_SOLVE, (A, B))
-
-
-class LeastSquares(NamedTuple):
-    """What `lstsq` returns."""
-
-    solution: Any
-    residuals: Any
-    rank: Any
-    singular_values: Any
-
-
-@takes_matrices
-def lstsq(A: Any, B: Any, rcond: float | None = None) -> Any:
-    """Return the X for which `A @ X - B` is smallest, the sums of the squares left (of matrices of full rank with more
-    rows than columns), the ranks, and the singular values."""
-    if _is_vector(A, B):
-        found = lstsq(A, unsqueeze(B, -1), rcond)
-        return LeastSquares(found.solution[..., 0], found.residuals, found.rank, found.singular_values)
-    solution = matmul(pinv(A, rtol=rcond), B)
-    left = matmul(A, solution) - B
-    rows, columns = A.shape[-2:]
-    residuals = sum(abs(left) * abs(left), -2) if rows > columns else left[..., 0, :0]
-    return LeastSquares(solution, residuals, matrix_rank(A, rtol=rcond), svdvals(A))
 
 
 # ---- determinants ----------------------------------------------------------------------------------------------------
@@ -335,16 +325,6 @@ def matrix_power(A: Any, n: int) -> Any:
     return out
 
 
-@takes_matrices
-def matrix_rank(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Any:
-    """Return how many singular values of matrices are above `max(atol, rtol * the greatest)`."""
-    values = abs(eigvalsh(A)) if hermitian else svdvals(A)
-    values = values.detach() if hasattr(values, "detach") else values
-    if rtol is None:
-        rtol = 0.0 if atol else max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
-    return sum(values > clamp_min(amax(values, -1, True) * rtol, atol or 0.0), -1)
-
-
 def multi_dot(tensors: Sequence[Any]) -> Any:
     """Return the product of matrices in the order that takes the fewest multiplications; the first and the last may be
     vectors."""
@@ -366,7 +346,9 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
     return reshape(inv(reshape(A, (int(np.prod(first)), -1))), (*rest, *first))
 
 
-def tensorsolve(A: Any, B: Any) -> Any:
-    """Return the X with `tensordot(A, X, X.ndim) = B`."""
+def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Any:
+    """Return the X with `tensordot(A, X, X.ndim) = B`, the dimensions `dims` of `A` moved to its end before."""
+    if dims is not None:
+        return tensorsolve(movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim))), B)
     rest = tuple(A.shape[B.ndim :])
     return reshape(solve(reshape(A, (-1, int(np.prod(rest)))), reshape(B, (-1,))), rest)

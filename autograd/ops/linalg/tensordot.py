@@ -144,7 +144,18 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 
 def cross_along(input: Any, other: Any, *, dim: int = -1) -> Any:
-    """Return the vectors perpendicular to both, along a dimension of three: the last by default."""
+    """Return the vectors perpendicular to both, along a dimension of three: the last by default.
+
+    Raises:
+        RuntimeError: one has another extent there.
+    """
+    if input.ndim == other.ndim:
+        axis = axis_of(dim, input.ndim)
+        if input.ndim and (input.shape[axis], other.shape[axis]) != (3, 3):
+            raise ShapeError(
+                f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and "
+                f"{other.shape[axis]}"
+            )
     return cross(input, other, dim)
 
 

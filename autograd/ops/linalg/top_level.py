@@ -1,4 +1,5 @@
-"""Matrix functions that PyTorch has as names of the package: cholesky, cholesky_solve, qr, svd, triangular_solve.
+"""Matrix functions that PyTorch has as names of the package: cholesky, cholesky_solve, norm, qr, svd,
+triangular_solve.
 
 Each is made of functions of `raygrad.linalg`, with the arguments and the results of the older name.
 """
@@ -14,12 +15,13 @@ from ...registry.define_op import broadcast_shape, define, like_operand, space_o
 from ...registry.dtype_constraints import floats_alone, takes
 from ..layout.axis_order import zeros_as
 from ..layout.shape import expand, transpose
-from . import factorizations
+from ..reduction import vector_norms
+from . import factorizations, norms
 from .factorizations import QR, takes_square_matrices
 from .matmul import conjugate_transpose, matmul
 from .triangular import solve_triangular
 
-PUBLIC = "cholesky cholesky_inverse cholesky_solve qr svd triangular_solve".split()
+PUBLIC = "cholesky cholesky_inverse cholesky_solve norm qr svd triangular_solve".split()
 
 
 class SingularValues(NamedTuple):
@@ -95,6 +97,23 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
         raise AutogradError(f"cholesky_solve: expected one dtype, got {input.dtype} and {input2.dtype}")
     _solve_infer((), input, input2)
     return call(_CHOLESKY_SOLVE, (input, input2), (bool(upper),))
+
+
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm, "nuc" is that of matrices, the
+    sum of their singular values.
+
+    Raises:
+        RuntimeError: another name, or "nuc" over another number of dimensions than two.
+    """
+    if p == "nuc":
+        dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+        if len(dims) != 2:
+            raise AutogradError(f"norm(): the nuclear norm is one over 2 dimensions, but got {len(dims)}: {dims}")
+        return norms.matrix_norm(input, "nuc", (dims[0], dims[1]), keepdim, dtype=dtype)
+    if isinstance(p, str) and p != "fro":
+        raise AutogradError(f"only valid string values are 'fro' and 'nuc', found {p}")
+    return vector_norms.norm(input, p, dim, keepdim, dtype)
 
 
 def qr_factors(input: Any, some: bool = True) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import MissingDerivative
+from raygrad.errors import AutogradError, MissingDerivative
 
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
@@ -175,6 +175,8 @@ def silu(input: Any) -> Any:
 @takes(real_floats)
 def gelu(input: Any, approximate: str = "none") -> Any:
     """Return `input` times the normal distribution's probability below it; "tanh" approximates it."""
+    if approximate not in ("none", "tanh"):
+        raise AutogradError(f"gelu: approximate argument must be either 'none' or 'tanh', but got {approximate!r}")
     if approximate == "tanh":
         return input * 0.5 * (1 + tanh((input + input**3 * 0.044715) * math.sqrt(2 / math.pi)))
     return input * 0.5 * (1 + erf(input * math.sqrt(0.5)))

@@ -16,6 +16,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import check_not_negative, check_positive
 from ...registry.define_op import Shape, conj, contiguous, define, quiet, space_of
 from ...registry.dtype_constraints import no_bools, takes
 from ..elementwise.arithmetic import add
@@ -162,6 +163,18 @@ def _each(value: int | Sequence[int], dims: int, name: str) -> Shape:
     return given * dims if len(given) == 1 else given
 
 
+def _steps(name: str, stride: Any, dilation: Any, dims: int) -> tuple[Shape, Shape]:
+    """Return the strides and dilations, one for each dimension.
+
+    Raises:
+        RuntimeError: one is not positive.
+    """
+    steps, spreads = _each(stride, dims, "stride"), _each(dilation, dims, "dilation")
+    check_positive(name, "stride", steps)
+    check_positive(name, "dilation", spreads)
+    return steps, spreads
+
+
 def _batched(name: str, input: Any, dims: int) -> tuple[Any, bool]:
     if input.ndim == dims + 2:
         return input, True
@@ -175,11 +188,16 @@ def _batched(name: str, input: Any, dims: int) -> tuple[Any, bool]:
 
 def _biased(out: Any, bias: Any, dims: int, batched: bool) -> Any:
     if bias is not None:
+        if tuple(bias.shape) != (out.shape[1],):
+            raise ShapeError(
+                f"expected bias to be 1-dimensional with {out.shape[1]} elements, but got {list(bias.shape)}"
+            )
         out = add(out, reshape(bias, (-1, *(1,) * dims)))
     return out if batched else out[0]
 
 
 def _checked(name: str, input: Any, weight: Any, channels: int, groups: int) -> None:
+    check_positive(name, "groups", (groups,))
     if input.dtype != weight.dtype:
         raise AutogradError(f"Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
     if weight.ndim != input.ndim:
@@ -196,8 +214,10 @@ def _convolved(
 ) -> Any:
     name = f"conv{dims}d"
     input, batched = _batched(name, input, dims)
+    if bias is not None and input.dtype != bias.dtype:
+        raise AutogradError(f"Input type ({input.dtype}) and bias type ({bias.dtype}) should be the same")
     _checked(name, input, weight, weight.shape[1] * groups if weight.ndim > 1 else 0, groups)
-    steps, spreads = _each(stride, dims, "stride"), _each(dilation, dims, "dilation")
+    steps, spreads = _steps(name, stride, dilation, dims)
     kernel = weight.shape[2:]
     if padding == "valid":
         padding = 0
@@ -211,6 +231,7 @@ def _convolved(
     if isinstance(padding, str):
         raise AutogradError(f"Invalid padding string {padding!r}; use 'valid', 'same', or numbers")
     borders = _each(padding, dims, "padding")
+    check_not_negative(name, "padding", borders)
     for n, b, k, spread in zip(input.shape[2:], borders, kernel, spreads, strict=True):
         if spread * (k - 1) + 1 > n + 2 * b:
             raise AutogradError(
@@ -263,8 +284,9 @@ def _transposed(
     name = f"conv_transpose{dims}d"
     input, batched = _batched(name, input, dims)
     _checked(name, input, weight, weight.shape[0], groups)
-    steps, spreads = _each(stride, dims, "stride"), _each(dilation, dims, "dilation")
+    steps, spreads = _steps(name, stride, dilation, dims)
     borders, extra = _each(padding, dims, "padding"), _each(output_padding, dims, "output_padding")
+    check_not_negative(name, "padding", borders)
     if any(e >= max(step, spread) for e, step, spread in zip(extra, steps, spreads, strict=True)):
         raise AutogradError(f"output padding must be smaller than either stride or dilation, but got {list(extra)}")
     extents = tuple(

@@ -11,6 +11,7 @@ from typing import Any
 
 from raygrad.errors import AutogradError
 
+from ...dispatch.shape_errors import is_at_hand
 from ...registry.define_op import broadcast_shape
 from ...registry.dtype_constraints import floats_alone, real_floats, takes
 from ..elementwise.arithmetic import add, clamp_min, minimum, mul, sub
@@ -18,7 +19,7 @@ from ..elementwise.division import div
 from ..elementwise.pointwise import xlogy
 from ..elementwise.unary import abs, exp, log, log1p, neg, sqrt, square
 from ..elementwise.where import where
-from ..layout.axis_order import zeros_as
+from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.shape import expand
 from ..reduction.reduce import mean, sum
 from ..reduction.vector_norms import norm
@@ -135,9 +136,24 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:
-    """Return minus the logarithm of a normal distribution's density, whose variance is at least `eps`."""
-    if hasattr(var, "ndim") and var.ndim == input.ndim - 1:
-        var = var.unsqueeze(-1)
+    """Return minus the logarithm of a normal distribution's density, whose variance is at least `eps`.
+
+    Raises:
+        ValueError: `var` is negative, or its shape is none of those of `input`, with or without its last extent, or
+            that one 1.
+    """
+    if hasattr(var, "ndim"):
+        if tuple(var.shape) == tuple(input.shape[:-1]):
+            var = var.unsqueeze(-1)
+        elif tuple(var.shape) not in (tuple(input.shape), (*input.shape[:-1], 1)):
+            raise ValueError(
+                f"gaussian_nll_loss: var is of incorrect size {list(var.shape)}; expected {list(input.shape)}, or "
+                "without its last extent, or with 1 there"
+            )
+        if is_at_hand(var) and bool((var < 0).any()):
+            raise ValueError("gaussian_nll_loss: var has negative entries")
+    elif var < 0:
+        raise ValueError(f"gaussian_nll_loss: var has negative entries: {var}")
     floor = where(var < eps, zeros_as(var) + eps, var)
     spread = (var + (floor - var).detach()) if hasattr(var, "detach") else floor
     losses = 0.5 * (log(spread) + square(sub(input, target)) / spread)
@@ -156,7 +172,7 @@ def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
     """Return `input` where the target is 1, what it lacks to `margin` where the target is -1."""
     zeros = zeros_as(input)
-    lacks = where(target != 1, clamp_min(sub(margin, input), 0), zeros)
+    lacks = where(target != 1, clamp_min(to_dtype(sub(margin, input), input.dtype), 0), zeros)
     return reduced(lacks + where(target != -1, input, zeros), reduction)
 
 
@@ -187,7 +203,13 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Any:
     """Return what the distance to `negative` lacks to be `margin` above that to `positive`; with `swap`, the distance
-    between these two counts if it is the smaller one."""
+    between these two counts if it is the smaller one.
+
+    Raises:
+        ValueError: `margin` is not greater than zero.
+    """
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = minimum(far, pairwise_distance(positive, negative, p, eps))

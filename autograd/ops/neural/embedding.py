@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, ShapeError
 
 from ...registry.define_op import like_operand, space_of
 from ..elementwise.arithmetic import add
@@ -28,6 +28,8 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
     """Return the rows of `weight` that the integers `input` name; that of `padding_idx` gets no gradient."""
     if input.dtype.kind not in "iu":
         raise AutogradError(f"Expected tensor for argument #1 'indices' to have integers, but got {input.dtype}")
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: 'weight' must be 2-D, but got one with shape {list(weight.shape)}")
     rows = getitem(weight, input)
     if padding_idx is None:
         return rows

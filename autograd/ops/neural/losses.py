@@ -26,14 +26,19 @@ from .activations import log_softmax
 PUBLIC = "cross_entropy l1_loss mse_loss nll_loss one_hot".split()
 
 
+def check_reduction(reduction: str) -> None:
+    """Raise ValueError for a reduction that there is not: before anything else is looked at."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction; use 'none', 'mean' or 'sum'")
+
+
 def reduced(losses: Any, reduction: str) -> Any:
     if reduction == "mean":
         return mean(losses)
     if reduction == "sum":
         return sum(losses)
-    if reduction == "none":
-        return losses
-    raise ValueError(f"{reduction} is not a valid value for reduction; use 'none', 'mean' or 'sum'")
+    check_reduction(reduction)
+    return losses
 
 
 @takes(real_floats)

@@ -14,9 +14,12 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ...core import dtypes
+from ...dispatch.shape_errors import check_not_negative
 from ...registry.define_op import Shape, like_operand, space_of
-from ...registry.dtype_constraints import real_floats, real_numbers, takes
+from ...registry.dtype_constraints import only, real_floats, real_numbers, takes
 from ..elementwise.division import div
+from ..layout.axis_order import to_dtype
 from ..layout.joining import stack
 from ..layout.padding import pad
 from ..layout.shape import flatten, permute, reshape, unsqueeze
@@ -26,12 +29,13 @@ from ..reduction.reduce import sum
 from .interpolation import apply_matrix, averaging_matrix, partition_bounds
 
 PUBLIC = """
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d
-    avg_pool2d avg_pool3d fold lp_pool1d lp_pool2d max_pool1d max_pool2d max_pool3d unfold
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d fold lp_pool1d lp_pool2d max_pool1d max_pool2d max_pool3d
+    unfold
 """.split()
 
 
-def _each(value: int | Sequence[int], dims: int) -> Shape:
+def each_dimension(value: int | Sequence[int], dims: int) -> Shape:
     given = (value,) if isinstance(value, int) else tuple([int(v) for v in value])
     if len(given) not in (1, dims):
         raise AutogradError(f"expected a number, or {dims} of them, got {given}")
@@ -41,6 +45,11 @@ def _each(value: int | Sequence[int], dims: int) -> Shape:
 def _batched(name: str, input: Any, dims: int) -> tuple[Any, bool]:
     if input.ndim not in (dims + 1, dims + 2):
         raise ShapeError(f"{name}: Expected {dims + 1}D or {dims + 2}D input tensor, but got {list(input.shape)}")
+    if 0 in input.shape[input.ndim - dims - 1 :]:
+        raise ShapeError(
+            f"{name}: Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got: {list(input.shape)}"
+        )
     return (input, True) if input.ndim == dims + 2 else (unsqueeze(input, 0), False)
 
 
@@ -50,9 +59,9 @@ class _Grid:
     def __init__(
         self, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, dims: int
     ) -> None:
-        self.kernel = _each(kernel, dims)
-        self.steps = self.kernel if stride is None or stride in ([], ()) else _each(stride, dims)
-        self.border, self.spreads = _each(padding, dims), _each(dilation, dims)
+        self.kernel = each_dimension(kernel, dims)
+        self.steps = self.kernel if stride is None or stride in ([], ()) else each_dimension(stride, dims)
+        self.border, self.spreads = each_dimension(padding, dims), each_dimension(dilation, dims)
         for name, sizes in (("kernel_size", self.kernel), ("stride", self.steps), ("dilation", self.spreads)):
             if builtins.min(sizes) <= 0:
                 raise AutogradError(f"pooling: {name} must be greater than zero, but got {builtins.min(sizes)}")
@@ -144,6 +153,8 @@ def max_pool1d(
         ceil_mode: let the last window go beyond the end.
         return_indices: return where the elements stand, too.
     """
+    if not return_indices:
+        real_floats("max_pool1d", (input,), input.dtype)
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -256,13 +267,26 @@ def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
 # ---- adaptive pooling ------------------------------------------------------------------------------------------------
 
 
-def _wanted(size: Any, input: Any, dims: int) -> list[int]:
+def _wanted(name: str, size: Any, input: Any, dims: int) -> list[int]:
+    """Return the extents of an adaptive pooling's result.
+
+    Raises:
+        ValueError: the input has too few dimensions.
+        RuntimeError: another number of extents, or a negative one.
+    """
+    if dims > 1 and input.ndim <= dims and isinstance(size, list | tuple):
+        raise ValueError(f"{name}: Input dimension should be at least {dims + 1}, but got {input.ndim}")
+    if input.ndim < dims + ("max" in name or dims == 1):
+        raise ShapeError(f"{name}: Expected {dims + 1} or {dims + 2} dimensions, but got {input.ndim}")
     given = [size] * dims if isinstance(size, int) or size is None else list(size)
+    if len(given) != dims:
+        raise AutogradError(f"{name}: output_size should contain {dims} int{'s' * (dims > 1)}, but got {given}")
+    check_not_negative(name, "output_size", [want for want in given if want is not None])
     return [n if want is None else int(want) for want, n in zip(given, input.shape[-dims:], strict=True)]
 
 
 def _adaptive_avg(dims: int, input: Any, size: Any) -> Any:
-    for axis, count in enumerate(_wanted(size, input, dims), input.ndim - dims):
+    for axis, count in enumerate(_wanted(f"adaptive_avg_pool{dims}d", size, input, dims), input.ndim - dims):
         input = apply_matrix(input, averaging_matrix(input.shape[axis], count, space_of(input)), axis)
     return input
 
@@ -285,41 +309,72 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     return _adaptive_avg(3, input, output_size)
 
 
-def _adaptive_max(dims: int, input: Any, size: Any) -> Any:
-    counts = _wanted(size, input, dims)
-    edges: Any = [partition_bounds(n, count) for n, count in zip(input.shape[-dims:], counts, strict=True)]
+def _adaptive_max(dims: int, input: Any, size: Any, indices: bool) -> Any:
+    counts, extents = _wanted(f"adaptive_max_pool{dims}d", size, input, dims), input.shape[-dims:]
+    edges: Any = [partition_bounds(n, count) for n, count in zip(extents, counts, strict=True)]
     cells: list[Any] = []
+    places: list[Any] = []
     for place in np.ndindex(*counts):
-        region = [slice(*edges[axis][i]) for axis, i in enumerate(place)]
-        cells.append(max(flatten(input[(..., *region)], -dims), -1)[0])
-    return reshape(stack(cells, -1), (*input.shape[:-dims], *counts))
+        bounds = [edges[axis][i] for axis, i in enumerate(place)]
+        best, chosen = max(flatten(input[(..., *[slice(*pair) for pair in bounds])], -dims), -1)
+        cells.append(best)
+        places.append(_place_in_whole(chosen, bounds, extents) if indices else None)
+    shape = (*input.shape[:-dims], *counts)
+    if not cells:
+        empty = reshape(flatten(input, -dims)[..., :0], shape)
+        return (empty, to_dtype(empty, dtypes.int64)) if indices else empty
+    out = reshape(stack(cells, -1), shape)
+    return (out, reshape(stack(places, -1), shape)) if indices else out
+
+
+def _place_in_whole(chosen: Any, bounds: Sequence[tuple[int, int]], extents: Shape) -> Any:
+    """Return the positions in the flattened whole of elements chosen in a flattened region."""
+    flat, rest, stride = 0, chosen, 1
+    for (start, stop), extent in zip(reversed(bounds), reversed(extents), strict=True):
+        flat = flat + (rest % (stop - start) + start) * stride
+        rest, stride = rest // (stop - start), stride * extent
+    return flat
 
 
 @takes(real_floats)
-def adaptive_max_pool1d(input: Any, output_size: Any) -> Any:
-    """Return the greatest element of as many parts of the last dimension as are wanted."""
-    return _adaptive_max(1, input, output_size)
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """Return the greatest element of as many parts of the last dimension as are wanted.
+
+    Args:
+        return_indices: return where the elements stand, too.
+    """
+    return _adaptive_max(1, input, output_size, return_indices)
 
 
 @takes(real_floats)
-def adaptive_max_pool2d(input: Any, output_size: Any) -> Any:
-    """Return the greatest element of as many parts of the last two dimensions as are wanted; None keeps an extent."""
-    return _adaptive_max(2, input, output_size)
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """Return the greatest element of as many parts of the last two dimensions as are wanted; None keeps an extent. See
+    `adaptive_max_pool1d`."""
+    return _adaptive_max(2, input, output_size, return_indices)
+
+
+@takes(real_floats)
+def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """Return the greatest element of as many parts of the last three dimensions as are wanted; None keeps an extent.
+    See `adaptive_max_pool1d`."""
+    return _adaptive_max(3, input, output_size, return_indices)
 
 
 # ---- windows as columns ----------------------------------------------------------------------------------------------
 
 
+@takes(only("bfc"))
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Return the windows of images (batch, channels, height, width) as columns: (batch, channels * window, places)."""
     input, batched = _batched("unfold", input, 2)
-    (kh, kw), spreads, (ph, pw), steps = (_each(v, 2) for v in (kernel_size, dilation, padding, stride))
+    (kh, kw), spreads, (ph, pw), steps = (each_dimension(v, 2) for v in (kernel_size, dilation, padding, stride))
     taken = windows(pad(input, (pw, pw, ph, ph)), (2, 3), (kh, kw), steps, spreads)
     places = math.prod(taken.shape[2:4])
     out = reshape(permute(taken, (0, 1, 4, 5, 2, 3)), (input.shape[0], input.shape[1] * kh * kw, places))
     return out if batched else out[0]
 
 
+@takes(only("bfc"))
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Return images in which columns, as `unfold` makes them, are added where they would be taken from.
 
@@ -329,7 +384,7 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     batched = input.ndim == 3
     input = input if batched else unsqueeze(input, 0)
     (height, width), (kh, kw), spreads, (ph, pw), steps = (
-        _each(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
+        each_dimension(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
     )
     wide = (height + 2 * ph, width + 2 * pw)
     places = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(wide, (kh, kw), spreads, steps, strict=True)]

@@ -156,7 +156,13 @@ def prelu(input: Any, weight: Any) -> Any:
 @takes(real_floats)
 def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Any:
     """Return `leaky_relu` with a slope between `lower` and `upper`: in training a random one for each element, else the
-    middle."""
+    middle.
+
+    Raises:
+        RuntimeError: `lower` is greater than `upper`.
+    """
+    if lower > upper:
+        raise AutogradError(f"rrelu: the lower bound should be at most the upper bound, but got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
     slopes = rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower

@@ -56,6 +56,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, de
     """
     if not hasattr(std, "shape") and not std >= 0:
         raise AutogradError(f"normal expects std >= 0.0, but found std {std}")
+    if hasattr(std, "dtype") and std.dtype.kind == "c":
+        raise AutogradError("normal expects standard deviation to be non-complex")
     given = [one.detach() for one in (mean, std) if hasattr(one, "shape")]
     if not given:
         if size is None:

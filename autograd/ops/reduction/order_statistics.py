@@ -213,22 +213,48 @@ _SEARCHSORTED = define(
 
 
 @takes(no_complex, 2)
-def searchsorted(sorted_sequence: Any, input: Any, *, right: bool = False) -> Any:
+def searchsorted(
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
     """Return where along the last dimension of a sorted tensor the elements of `input` would be put in.
 
     Args:
+        out_int32: give int32, not int64.
         right: behind equal elements, not before them.
+        side: "right" or "left", which says the same.
+        sorter: the indices that sort `sorted_sequence`, where it is not sorted itself; see `argsort`.
+
+    Raises:
+        RuntimeError: another `side`, or the one that `right` is not; or shapes that do not fit.
     """
+    if side not in (None, "left", "right"):
+        raise AutogradError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise AutogradError("searchsorted(): side and right can't be set to opposites, got side of left while right")
+    if sorter is not None:
+        if sorter.shape != sorted_sequence.shape or sorter.dtype != dtypes.int64:
+            raise AutogradError(
+                f"searchsorted(): sorter must be int64 of the boundaries' shape {list(sorted_sequence.shape)}, but got "
+                f"{sorter.dtype} of shape {list(sorter.shape)}"
+            )
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
     values = (
         input
         if hasattr(input, "shape")
         else Tensor.made(space_of(sorted_sequence).asarray(input, sorted_sequence.dtype))
     )
     _searchsorted_infer((), sorted_sequence, values)
-    return call(_SEARCHSORTED, (sorted_sequence, values), (right,))
+    places = call(_SEARCHSORTED, (sorted_sequence, values), (right or side == "right",))
+    return to_dtype(places, dtypes.int32) if out_int32 else places
 
 
 @takes(no_complex)
-def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Any:
-    """Return which of the intervals between `boundaries` each element is in."""
-    return searchsorted(boundaries, input, right=right)
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """Return which of the intervals between `boundaries` each element is in; see `searchsorted`."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

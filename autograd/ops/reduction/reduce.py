@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, MissingKernel
 
 from ...core import dtypes
 from ...core.array_layout import as_dense
@@ -360,4 +360,6 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Return the running sum along `dim`."""
+    if dtype is not None and dtypes.as_dtype(dtype).kind == "b":
+        raise MissingKernel('"cumsum" not implemented for bool: sum in integers and compare with zero')
     return call(_CUMSUM, (converted(input, dtype),), (axis_of(dim, input.ndim),))

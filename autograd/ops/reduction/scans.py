@@ -210,12 +210,22 @@ _BEHIND = define(
 )
 
 
+def _logcumsumexp_backward(ctx: Any, g: Any) -> Any:
+    """The gradient; in single precision by way of double, as the logarithms' own rounding is relative to their size."""
+    a, out = ctx.saved_tensors
+    if a.dtype.itemsize < (16 if a.dtype.kind == "c" else 8):
+        wide = np.result_type(a.dtype, np.float64)
+        a, g = to_dtype(a, wide), to_dtype(g, wide)
+        out = call(_LOGCUMSUMEXP, (a,), ctx.params)
+    return call(_AHEAD, (g, conj(a), conj(out)), ctx.params)
+
+
 _LOGCUMSUMEXP = define(
     "logcumsumexp",
     ("a",),
     quiet(lambda a, axis: _log_of_sums(a, axis) if a.ndim else a.copy()),
     infer_same,
-    lambda ctx, g: call(_AHEAD, (g, *map(conj, ctx.saved_tensors)), ctx.params),
+    _logcumsumexp_backward,
     saves=("a", "output"),
     promotes="arith",
     admits=floats_alone,

@@ -35,21 +35,21 @@ _ARGSORT = define(
 )
 
 
-def argsort(input: Any, dim: int = -1, descending: bool = False) -> Any:
-    """Return the indices that sort `input` along `dim`; equal elements keep their order."""
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Return the indices that sort `input` along `dim`; equal elements keep their order, `stable` or not."""
     return call(_ARGSORT, (input,), (axis_of(dim, input.ndim), descending))
 
 
 @takes(no_complex)
-def sort(input: Any, dim: int = -1, descending: bool = False) -> Any:
-    """Return the elements sorted along `dim`, and where they were."""
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+    """Return the elements sorted along `dim`, and where they were; equal ones keep their order, `stable` or not."""
     places = argsort(input, dim, descending)
     return ValuesIndices(gather(input, dim, places), places)
 
 
 @takes(real_numbers)
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
-    """Return the `k` greatest elements along `dim` (or the smallest), in order, and where they were."""
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """Return the `k` greatest elements along `dim` (or the smallest) and where they were, in order, `sorted` or not."""
     axis = axis_of(dim, input.ndim)
     if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
         raise AutogradError("selected index k out of range")

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, ShapeError
 
 from ...core.dtypes import get_default_dtype
 from ...dispatch.casting import with_autocast
+from ...dispatch.shape_errors import is_at_hand
 from ...registry.define_op import conj, real_of
 from ...registry.dtype_constraints import integers_alone, no_bools, no_complex, real_floats, takes
 from ..elementwise.compare import isnan
@@ -55,11 +56,25 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
 
 
+def _check_weights(kind: str, weights: Any, observations: int) -> None:
+    """Check the weights of `cov`; in a session their sign is not known, and not asked for."""
+    if weights.ndim > 1:
+        raise ShapeError(f"cov(): expected {kind} to have one or fewer dimensions but got {weights.ndim}")
+    if math.prod(weights.shape) != observations:
+        raise ShapeError(
+            f"cov(): expected {kind} to have the same numel as there are observations in the input but got "
+            f"{math.prod(weights.shape)} != {observations}"
+        )
+    if is_at_hand(weights) and bool((weights < 0).any()):
+        raise AutogradError(f"cov(): {kind} cannot be negative")
+
+
 def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Return the covariances of variables, one a row, of observations, one a column, with weights if given.
 
     Raises:
-        RuntimeError: more than two dimensions.
+        RuntimeError: more than two dimensions; weights that are no vector of as many numbers as there are observations,
+            or negative.
     """
     if input.ndim > 2:
         raise AutogradError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim}")
@@ -72,8 +87,9 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
         integers_alone("cov of fweights", (), fweights.dtype)
     if aweights is not None:
         real_floats("cov of aweights", (), aweights.dtype)
-    for given in (fweights, aweights):
+    for kind, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
+            _check_weights(kind, given, rows.shape[1])
             given = to_dtype(given, real_of(rows.dtype))
             weights = given if weights is None else weights * given
     if weights is None:

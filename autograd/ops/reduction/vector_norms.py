@@ -1,6 +1,6 @@
-"""The p-norm over dimensions, `raygrad.norm`, with its kernels and derivatives.
+"""The p-norm over dimensions, with its kernels and derivatives.
 
-Matrix norms, and those of `raygrad.linalg`, are in `linalg.norms`.
+Matrix norms, and those of `raygrad.linalg`, are in `linalg.norms`; `raygrad.norm` is in `linalg.top_level`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype, zeros_as
 from .minmax import greatest, least
 from .reduce import Dims, add_up, converted, keep_reduced_dims, reduced_shape, static_of, sum
-
-PUBLIC = ("norm",)
 
 
 def _norm(a: Any, axes: Shape | None, keepdim: bool) -> Any:

@@ -202,7 +202,8 @@ def serve(
     tls_key: Annotated[str | None, typer.Option(metavar="PATH", help="Its key, if it is not in the same file.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="The most workers of a session.")] = None,
     max_sessions: Annotated[int, typer.Option(min=1, help="Sessions at a time.")] = 16,
-    idle_timeout: Annotated[float, typer.Option(help="Seconds of silence after which a session is ended.")] = 60.0,
+    idle_timeout: Annotated[float, typer.Option(help="Seconds of silence after which a client counts as gone.")] = 60.0,
+    grace: Annotated[float, typer.Option(help="Seconds for which a session outlives a broken connection.")] = 30.0,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Take user code: whoever has the token can run any code here.")
     ] = False,
@@ -223,6 +224,7 @@ def serve(
         workers=workers,
         max_sessions=max_sessions,
         idle_timeout=idle_timeout,
+        grace=grace,
         log_json=log_json,
     )
     run_service(options)

@@ -1,13 +1,17 @@
 """A connection between service and client: whole messages over one WebSocket, sent in bounded pieces.
 
-Both sides use it; what a message means is `remote`'s and `served_session`'s affair."""
+Both sides use it; what a message means is `remote`'s and `served_session`'s affair, and that a session outlives its
+connection is `resumable_connection`'s."""
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, cast
 
+from websockets.protocol import State
 from websockets.sync.connection import Connection
 
 from raygrad.errors import ProtocolError, ServiceError
@@ -19,12 +23,40 @@ from .messages import decode, encode
 PIECE_BYTES: Final = 1024 * 1024
 """The most bytes of one piece of a message."""
 
+LEFT: Final = (1000, 1001)
+"""Codes by which a side says that it closes the session; a connection that ends without one was broken."""
+
+
+class EncodedMessage(NamedTuple):
+    """A message as it goes out. Large arrays are not copied."""
+
+    pieces: Sequence[Buffer]
+    nbytes: int
+
+    @classmethod
+    def of(cls, message: Any, most: int) -> EncodedMessage:
+        """Encode a message.
+
+        Raises:
+            NotShippable: it holds a value that is no plain data.
+            ServiceError: it has more than `most` bytes.
+        """
+        pieces = encode(message)
+        total = sum(map(len, pieces))
+        if total > most:
+            raise ServiceError(
+                f"a message of {total:,} bytes is larger than the {most:,} that the service takes at once: start it "
+                "with a larger max_message (ServerOptions), or send smaller arrays",
+                "message too large",
+            )
+        return cls(pieces, total)
+
 
 class MessageConnection:
     """Sends and receives messages. Any thread may send; one receives."""
 
-    def __init__(self, socket: Connection, max_message: int) -> None:
-        self._socket: Final = socket
+    def __init__(self, connection: Connection, max_message: int) -> None:
+        self._socket: Final = connection
         self._sending = threading.Lock()
         self.max_message = max_message
         """The most bytes of a message."""
@@ -37,19 +69,19 @@ class MessageConnection:
             ServiceError: it is larger than the other side takes.
             ConnectionClosed: the connection is.
         """
-        pieces = encode(message)
-        total = sum(map(len, pieces))
-        if total > self.max_message:
-            raise ServiceError(
-                f"a message of {total:,} bytes is larger than the {self.max_message:,} that the service takes at once: "
-                "start it with a larger max_message (ServerOptions), or send smaller arrays",
-                "message too large",
-            )
+        self.send_encoded(EncodedMessage.of(message, self.max_message))
+
+    def send_encoded(self, message: EncodedMessage) -> None:
+        """Send an encoded message; waits while the other side takes nothing.
+
+        Raises:
+            ConnectionClosed: the connection is.
+        """
         with self._sending:
-            if total <= PIECE_BYTES:
-                self._socket.send(b"".join([bytes(piece) for piece in pieces]))
+            if message.nbytes <= PIECE_BYTES:
+                self._socket.send(b"".join([bytes(piece) for piece in message.pieces]))
             else:
-                self._socket.send(_cut(pieces))
+                self._socket.send(_cut(message.pieces))
 
     def receive(self) -> Any:
         """Return the next message, waiting for it.
@@ -73,6 +105,16 @@ class MessageConnection:
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Close it."""
         self._socket.close(code, reason[:120])
+
+    def check(self) -> None:
+        """Raises ConnectionClosed if it is."""
+        if self._socket.protocol.state is not State.OPEN:
+            raise self._socket.protocol.close_exc
+
+    def break_off(self) -> None:
+        """End it at once, without a word to the other side: who sends or receives here gets a ConnectionClosed."""
+        with suppress(OSError):
+            self._socket.socket.shutdown(socket.SHUT_RDWR)
 
 
 def _cut(pieces: Sequence[Buffer]) -> Iterator[bytes | memoryview]:

@@ -41,14 +41,46 @@ class ClientHello:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The server's answer: the session, its workers and the largest message."""
+    """The server's answer: the session, its workers and the largest message.
+
+    `key` and `epoch` are for `Resume`; a session outlives its connection by `grace` seconds.
+    """
 
     session: str
+    key: str
+    epoch: str
+    """Of this start of the server."""
+    grace: float
     cluster: Any
     host: str
     reports_unasked: bool
     max_message: int
     clock: float
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """A client's first message where its session goes on over another connection; answered by `Resumed`."""
+
+    session: str
+    key: str
+    epoch: str
+    taken: int
+    """How many messages of the session the client has taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """How many messages of the session the server has taken; what the client lacks follows."""
+
+    taken: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How many messages of the session this side has taken: the other one need not keep them any more."""
+
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +303,9 @@ _READS: Final[dict[str, Callable[[Any, str], Any]]] = {
 _KINDS: Final[dict[str, type]] = {
     kind.__name__: kind
     for kind in (
-        ClientHello, Welcome, Refused, Start, MeasuredCostsSent, Learn, Submit, Ask, Drop, PlanMade, Answer, Failed,
-        Recorded, EmitsSent, Fetched, Finished, StillRunning, Replanned, RunFailed, Administer, Administered,
+        ClientHello, Welcome, Resume, Resumed, Taken, Refused, Start, MeasuredCostsSent, Learn, Submit, Ask, Drop,
+        PlanMade, Answer, Failed, Recorded, EmitsSent, Fetched, Finished, StillRunning, Replanned, RunFailed,
+        Administer, Administered,
     )
 }  # fmt: skip
 

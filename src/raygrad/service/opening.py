@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import ssl
@@ -16,11 +17,17 @@ from raygrad import __version__
 from raygrad.errors import ProtocolError, ServiceError
 
 from .connection import MessageConnection
-from .messages import SERVICE_VERSION, ClientHello, Refused, Welcome
+from .messages import SERVICE_VERSION, ClientHello, Refused, Resume, Resumed, Welcome
 from .remote import RemoteWorkers
+from .resumable_connection import ResumableConnection
 
 OPEN_SECONDS: Final = 10.0
 """Seconds within which a service answers."""
+
+_SOCKETS: Final = logging.getLogger("raygrad.service.client_sockets")
+"""What websockets has to say of a connection that broke; errors say what matters."""
+_SOCKETS.propagate = False
+_SOCKETS.addHandler(logging.NullHandler())
 
 FIRST_MESSAGE: Final = 1 << 20
 """Bytes of the messages before the server has said how large they may be."""
@@ -49,6 +56,7 @@ def open_connection(url: str, token: str | None, ca: str | None) -> MessageConne
             max_size=None,  # the decoder of frames has the limit
             close_timeout=2.0,
             proxy=None,
+            logger=_SOCKETS,
         ).__enter__()  # without it websockets warns; `MessageConnection.close` is what leaves it
     except InvalidStatus as error:
         if error.response.status_code == 401:
@@ -65,7 +73,7 @@ def open_connection(url: str, token: str | None, ca: str | None) -> MessageConne
         ) from None
     except ssl.SSLError as error:
         raise ServiceError(f"{url} does not speak TLS ({error.reason}): use ws:// if it has none", "tls") from None
-    except (InvalidHandshake, InvalidURI, EOFError) as error:
+    except (InvalidHandshake, InvalidURI, ConnectionClosed, EOFError) as error:
         hint = "; if it has TLS, use wss://" if context is None else ""
         raise ServiceError(f"{url} does not answer as a service ({error}){hint}", "handshake") from None
     except ConnectionResetError:
@@ -118,4 +126,38 @@ def open_service(url: str, *, workers: int | None, blas_threads: int, options: M
         raise
     connection.max_message = welcome.max_message
     ahead = welcome.clock - (asked + time.monotonic()) / 2
-    return RemoteWorkers(connection, welcome, ahead=ahead, url=url, allow_pickle=allow_pickle)
+    lasting = ResumableConnection(connection, grace=welcome.grace)
+    again = Reopening(url, options.get("token"), options.get("ca"), welcome)
+    return RemoteWorkers(lasting, connection, again, welcome, ahead=ahead, url=url, allow_pickle=allow_pickle)
+
+
+class Reopening:
+    """Opens the connections over which a session goes on."""
+
+    def __init__(self, url: str, token: str | None, ca: str | None, welcome: Welcome) -> None:
+        self._url = url
+        self._token = token
+        self._ca = ca
+        self._welcome = welcome
+
+    def __call__(self, taken: int) -> tuple[MessageConnection, int]:
+        """Return a connection, and how many messages of the session the service has taken.
+
+        Args:
+            taken: how many the client has.
+
+        Raises:
+            ServiceError: it cannot be reached, or has the session no more.
+        """
+        connection = open_connection(self._url, self._token, self._ca)
+        try:
+            connection.send(Resume(self._welcome.session, self._welcome.key, self._welcome.epoch, taken))
+            answer = first_answer(connection, self._url)
+            if not isinstance(answer, Resumed):
+                raise ServiceError(f"{self._url} resumed a session by a {type(answer).__name__}", "protocol")
+        except ConnectionClosed as error:
+            raise ServiceError(f"{self._url} closed the connection: {error}", "closed") from None
+        except BaseException:
+            connection.close()
+            raise
+        return connection, answer.taken

@@ -34,7 +34,10 @@ class ServerOptions:
     """The most workers of a session, and how many one gets that does not say; None: as many as the address offers."""
     max_sessions: int = 16
     idle_timeout: float = 60.0
-    """Seconds after which the session of a client that answers nothing is ended."""
+    """Seconds after which a client that answers nothing counts as gone."""
+    grace: float = 30.0
+    """Seconds for which a session outlives a broken connection, so that its client can go on over another; no more than
+    `idle_timeout`."""
     max_message: int = 1 << 30
     """The most bytes of one message, so of one array."""
     log_json: bool = False
@@ -54,6 +57,8 @@ class ServerOptions:
             raise ValueError("ServerOptions(tls_key=...) needs tls_cert, the certificate that the key belongs to")
         if not self.idle_timeout > 0:
             raise ValueError(f"ServerOptions(idle_timeout=...) takes seconds, more than 0, got {self.idle_timeout}")
+        if not 0 <= self.grace <= 86_400:
+            raise ValueError(f"ServerOptions(grace=...) takes seconds, from 0 to a day, got {self.grace}")
         if self.max_sessions < 1 or (self.workers is not None and self.workers < 1):
             raise ValueError("ServerOptions(max_sessions=..., workers=...) take numbers of at least 1")
         if self.max_message < LEAST_MESSAGE:

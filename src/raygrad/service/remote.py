@@ -1,7 +1,8 @@
 """The client's end of a service: `RemoteWorkers` and `RemoteDriver`, what a session on "ws://..." or "wss://..." uses.
 
 One thread receives: answers go to whoever asked, reports wait in order until a thread of the session polls. The server
-plans and runs; each request waits for its answer until the connection ends, which every wait notices."""
+plans and runs; each request waits for its answer until the session ends there, which every wait notices. A connection
+that breaks is replaced by another."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple
 
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Close
 
 from raygrad.errors import ExecutionError, NotShippable, ProtocolError, ServiceError, WaitTimeout
 from raygrad.proto.codec.graphs import decode_graph
@@ -32,7 +34,7 @@ from raygrad.workers.executors.session_driver import DriverSettings, PlannedGrap
 from raygrad.workers.values.emit_chunks import ChunkStore, EmitChunk
 from raygrad.workers.values.packed_values import POISON
 
-from .connection import MessageConnection
+from .connection import LEFT, MessageConnection
 from .messages import (
     Answer,
     Ask,
@@ -54,10 +56,17 @@ from .messages import (
     Welcome,
 )
 from .plans import cluster_data, cluster_of, paths_data, plan_of
+from .resumable_connection import ConnectionEnded, ResumableConnection
 from .values import LOSSES, PICKLE_HINT, error_of, incoming, outgoing, record_of
 
 WAIT_SLICE: Final = 0.25
 """Seconds between looks whether a wait is over."""
+
+REFUSED_SECONDS: Final = 3.0
+"""Seconds after which a service that accepts no connection counts as gone, though it might answer later."""
+
+RETRIED: Final = frozenset({"unreachable", "handshake", "closed", "busy", "http"})
+"""Codes of errors after which another connection is tried."""
 
 LEARNED_RUNS: Final = 16
 """The most runs after which the server is told what the client has measured; sooner in the beginning."""
@@ -74,9 +83,20 @@ class RemoteWorkers(SessionWorkers):
     """Workers that a service has opened for this session."""
 
     def __init__(
-        self, connection: MessageConnection, welcome: Welcome, *, ahead: float, url: str, allow_pickle: bool
+        self,
+        lasting: ResumableConnection,
+        connection: MessageConnection,
+        reopen: Callable[[int], tuple[MessageConnection, int]],
+        welcome: Welcome,
+        *,
+        ahead: float,
+        url: str,
+        allow_pickle: bool,
     ) -> None:
-        self._connection: Final = connection
+        self._connection: Final = lasting
+        self._first = connection
+        self._reopen = reopen
+        self._grace = welcome.grace
         self._url: Final = url
         self._cluster = cluster_of(welcome.cluster)
         self._host = welcome.host
@@ -108,26 +128,56 @@ class RemoteWorkers(SessionWorkers):
     def start(self, settings: DriverSettings, listener: Listener) -> RemoteDriver:
         return RemoteDriver(self._connection, self, settings, listener, self._url, self._ahead)
 
+    def connections(self, stopped: threading.Event) -> Iterator[MessageConnection]:
+        """Return the connections of the session, one after another: the next where the one before broke.
+
+        Raises:
+            ServiceError: there is no next one, since the service is gone, or has the session no more.
+        """
+        connection = self._first
+        while True:
+            yield connection
+            connection = self._next(stopped)
+
+    def _next(self, stopped: threading.Event) -> MessageConnection:
+        until, refused_since, pause = time.monotonic() + self._grace, inf, 0.02
+        while True:
+            try:
+                connection, taken = self._reopen(self._connection.taken)
+                self._connection.resume(connection, taken)
+                return connection
+            except ServiceError as error:
+                now = time.monotonic()
+                refused = isinstance(error.__context__, ConnectionRefusedError)
+                refused_since = min(refused_since, now) if refused else inf
+                over = now > until or now > refused_since + REFUSED_SECONDS
+                if over or stopped.is_set() or error.code not in RETRIED:
+                    raise lost(self._url, str(error)) from None
+            except ConnectionEnded as error:
+                raise lost(self._url, str(error)) from None
+            stopped.wait(pause)
+            pause = min(2 * pause, 1.0)
+
     def close(self) -> None:
         self._connection.close()
 
 
-def send(connection: MessageConnection, url: str, message: Any) -> None:
-    """Send a message.
+def send(connection: ResumableConnection, url: str, message: Any) -> None:
+    """Send a message, now or once there is a connection again.
 
     Raises:
-        ServiceError: the connection is closed, or the message is too large.
+        ServiceError: the session has ended, or the message is too large.
     """
     try:
         connection.send(message)
-    except ConnectionClosed as error:
+    except ConnectionEnded as error:
         raise lost(url, str(error)) from None
 
 
 def lost(url: str, why: str) -> ServiceError:
     """Return the error of whoever waits for a service that is gone."""
     return ServiceError(
-        f"the connection to {url} is closed ({why}): the service was stopped, or cannot be reached. What this session "
+        f"the session at {url} has ended ({why}): the service was stopped, or cannot be reached. What the session "
         "had there is gone; open a new one, which goes on from its journal if it has one",
         "lost",
     )
@@ -138,7 +188,7 @@ class RemoteDriver(SessionDriver):
 
     def __init__(
         self,
-        connection: MessageConnection,
+        connection: ResumableConnection,
         workers: RemoteWorkers,
         settings: DriverSettings,
         listener: Listener,
@@ -165,6 +215,8 @@ class RemoteDriver(SessionDriver):
         self._chunks = ChunkStore()
         self._gone: ServiceError | None = None
         self._closed = False
+        self._stopped = threading.Event()
+        """Set when it is closed: no connection is tried any more."""
         self._kept: dict[tuple[int, int], Any] = {}
         self._saved = self._peak = 0
         measured = json.dumps(settings.measured.as_data())
@@ -339,6 +391,7 @@ class RemoteDriver(SessionDriver):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._stopped.set()
             self._connection.close()
             self._thread.join(5.0)
             self._chunks.close()
@@ -398,18 +451,33 @@ class RemoteDriver(SessionDriver):
         return answer
 
     def _receive(self) -> None:
-        """Take what comes, until the connection ends: the thread of this driver."""
+        """Take what comes, over one connection after another: the thread of this driver."""
+        connections = self._workers.connections(self._stopped)
         try:
             while True:
-                self._take(self._connection.receive())
-        except ConnectionClosed as error:
-            gone = lost(self._url, str(error))
-        except (ProtocolError, ServiceError) as error:
+                closed = self._receive_from(next(connections))
+                if self._gone is not None or self._stopped.is_set() or (closed is not None and closed.code in LEFT):
+                    raise lost(self._url, "" if closed is None else closed.reason or "it has closed the session")
+        except ServiceError as error:
+            gone = error
+        except ProtocolError as error:
             gone = ServiceError(f"what {self._url} has sent cannot be read: {error}", "protocol")
-            self._connection.close(1002)
+        except BaseException as error:  # whatever it is: who waits is told
+            gone = ServiceError(f"the session at {self._url} ended by a {type(error).__name__}: {error}", "bug")
         with self._news:
             self._gone = self._gone or gone
             self._news.notify_all()
+        self._connection.close(1000 if gone.code == "lost" else 1002)
+
+    def _receive_from(self, connection: MessageConnection) -> Close | None:
+        """Take what comes over a connection, until it ends; return what the service said of its end, if anything."""
+        with self._connection.reading(connection):
+            try:
+                while True:
+                    self._take(self._connection.receive(connection))
+                    self._connection.took()
+            except ConnectionClosed as error:
+                return error.rcvd
 
     def _take(self, message: Any) -> None:
         if isinstance(message, PlanMade | Answer | Failed):

@@ -1,19 +1,20 @@
 """One client's session at the server: a driver on workers of its own, and the thread that serves its requests in order.
 
-The thread of the connection receives; cancelling happens there at once, all else on this session's thread, which also
-polls the driver. Reports and answers leave in the order in which they came to be."""
+The thread of a connection receives; cancelling happens there at once, all else on this session's thread, which also
+polls the driver. Reports and answers leave in the order in which they came to be. A session outlives its connection by
+the grace: its client may go on over another one."""
 
 from __future__ import annotations
 
 import json
 import logging
 import queue
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any, Final
-
-from websockets.exceptions import ConnectionClosed
 
 from raygrad.errors import ProtocolError, RaygradError, ServiceError, WaitTimeout
 from raygrad.proto.codec.graphs import decode_graph, encode_graph
@@ -47,12 +48,14 @@ from .messages import (
     PlanMade,
     Recorded,
     Replanned,
+    Resumed,
     RunFailed,
     Start,
     StillRunning,
     Submit,
 )
 from .plans import cluster_of, paths_of, plan_data
+from .resumable_connection import ConnectionEnded, ResumableConnection
 from .values import LOSSES, PICKLE_HINT, failed_answer, incoming, outgoing, record_bytes
 
 log: Final = logging.getLogger("raygrad.service")
@@ -79,8 +82,10 @@ class ServedSession:
     handling = 0
     """The thread in a handler of emits: they are the client's, so none."""
 
-    def __init__(self, name: str, connection: MessageConnection, executor: Executor, *, allow_pickle: bool) -> None:
+    def __init__(self, name: str, connection: ResumableConnection, executor: Executor, *, allow_pickle: bool) -> None:
         self.name = name
+        self.key: Final = secrets.token_hex(16)
+        """What a client shows that goes on with it."""
         self.began = time.time()
         self.submitted = 0
         self.failures = 0
@@ -104,21 +109,41 @@ class ServedSession:
         """Runs that are under way."""
         return len(self._active)
 
-    # ---- the thread of the connection --------------------------------------------------------------------------------
+    # ---- the threads of its connections ------------------------------------------------------------------------------
 
-    def receive(self) -> None:
-        """Take requests until the connection ends. Raises ConnectionClosed, ProtocolError, ServiceError."""
-        while True:
-            message = self._connection.receive()
-            if isinstance(message, Ask) and message.what in ("cancel", "cancel_all") and self._driver is not None:
-                self._answer(message.id, lambda asked=message: self._cancel(asked))
-                continue
-            while not self._closed:
-                try:
-                    self._requests.put(message, timeout=IDLE_SLICE)
-                    break
-                except queue.Full:
-                    continue
+    def receive(self, connection: MessageConnection) -> None:
+        """Take requests from a connection until that ends. Raises ConnectionClosed, ProtocolError, ServiceError."""
+        with self._connection.reading(connection):
+            while True:
+                message = self._connection.receive(connection)
+                if isinstance(message, Ask) and message.what in ("cancel", "cancel_all") and self._driver is not None:
+                    self._answer(message.id, lambda asked=message: self._cancel(asked), waits=False)
+                else:
+                    self._enqueue(message, connection)
+                self._connection.took()
+
+    def _enqueue(self, message: Any, connection: MessageConnection) -> None:
+        """Hand a request to the session's thread; where that has too many, wait, but not longer than the connection
+        lives: the request then comes again."""
+        while not self._closed:
+            try:
+                self._requests.put(message, timeout=IDLE_SLICE)
+                return
+            except queue.Full:
+                connection.check()
+
+    def resume(self, connection: MessageConnection, taken: int) -> None:
+        """Go on over another connection, whose client has taken so many messages.
+
+        Raises:
+            ServiceError: the connection before is still being read.
+            ProtocolError: it cannot have taken so many.
+            ConnectionEnded: the session is over.
+        """
+        if not self._connection.abandon():
+            raise ServiceError("the connection before this one is still in use: try again", "busy")
+        connection.send(Resumed(self._connection.taken))
+        self._connection.resume(connection, taken)
 
     def _cancel(self, ask: Ask) -> Any:
         driver = self._driver
@@ -130,18 +155,25 @@ class ServedSession:
         """Cancel all runs, for an administrator. Return whether one had not ended."""
         return self._driver is not None and self._driver.cancel_all()
 
-    def end(self) -> None:
-        """Have its thread end."""
+    def await_client(self) -> bool:
+        """Wait, its connection being broken, until the client goes on over another one; return whether it did."""
+        return self._connection.await_next()
+
+    def end(self, why: str) -> None:
+        """Have its thread end, and cancel what runs."""
         self._closed = True
+        self._connection.end(why)
+        with suppress(RaygradError):
+            self.cancel_all()
 
     # ---- its own thread ----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Serve requests until it is ended, and close the driver then: the body of its thread."""
         try:
-            while not self._closed:
+            while not self._closed and self._connection.ended is None:
                 self._step()
-        except ConnectionClosed:
+        except ConnectionEnded:
             pass
         except (ProtocolError, ServiceError) as error:
             self.why = str(error)
@@ -289,19 +321,12 @@ class ServedSession:
                 self._answer(ask.id, lambda value=found: value)
             self._waiting.remove(entry)
 
-    def _answer(self, number: int, ask: Callable[[], Any]) -> None:
+    def _answer(self, number: int, ask: Callable[[], Any], *, waits: bool = True) -> None:
         try:
             value = outgoing(ask(), self._pickle, "the value")
-        except (RaygradError, ValueError, TypeError) as error:
-            self._connection.send(failed_answer(number, error))
-            return
-        self._send(number, Answer(number, *self._bytes(), (value,)))
-
-    def _send(self, number: int, message: Any) -> None:
-        try:
-            self._connection.send(message)
-        except RaygradError as error:  # larger than a message may be
-            self._connection.send(failed_answer(number, error))
+            self._connection.send(Answer(number, *self._bytes(), (value,)), waits=waits)
+        except (RaygradError, ValueError, TypeError) as error:  # a message may be too large, too
+            self._connection.send(failed_answer(number, error), waits=waits)
 
     def _bytes(self) -> tuple[int, int]:
         driver = self._driver
@@ -309,36 +334,42 @@ class ServedSession:
 
     # ---- what the driver reports -------------------------------------------------------------------------------------
 
+    def _report(self, message: Any) -> None:
+        try:
+            self._connection.send(message)
+        except ConnectionEnded:  # nobody is there to be told
+            self._closed = True
+
     def record(self, called: TimedRecord, finished: bool) -> None:
         """Send a segment's record."""
         if finished:
             self._active.discard(called.record.run)
         data = record_bytes(called.record, self._pickle)
         times = called.sent, called.came, called.awaited, called.spent
-        self._connection.send(Recorded(data, *times, finished, *self._bytes()))
+        self._report(Recorded(data, *times, finished, *self._bytes()))
 
     def emitted(self, held: HeldChunk) -> None:
         """Send emits of a segment that goes on."""
         chunk = held.take()
         head = chunk.run, chunk.segment, chunk.attempt, chunk.worker, chunk.nbytes
-        self._connection.send(EmitsSent(*head, tuple([tuple(one) for one in chunk.emits])))
+        self._report(EmitsSent(*head, tuple([tuple(one) for one in chunk.emits])))
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """Send that a value was fetched."""
-        self._connection.send(Fetched(run, value, worker, tuple([tuple(one) for one in left])))
+        self._report(Fetched(run, value, worker, tuple([tuple(one) for one in left])))
 
     def finished(self, run: int) -> None:
         """Send that a run is done."""
         self._active.discard(run)
-        self._connection.send(Finished(run))
+        self._report(Finished(run))
 
     def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
         """Send that the rest of a run was planned again."""
-        self._connection.send(Replanned(run, plan_data(plan), revision.at, tuple(revision)[1:]))
+        self._report(Replanned(run, plan_data(plan), revision.at, tuple(revision)[1:]))
 
     def still_running(self, run: int, segment: int) -> None:
         """Send that what was cancelled runs on."""
-        self._connection.send(StillRunning(run, segment))
+        self._report(StillRunning(run, segment))
 
     def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
         """Send that a run failed."""
@@ -348,4 +379,4 @@ class ServedSession:
         why: tuple[Any, ...] = ()
         if lost is not None:
             why = (LOSSES[type(lost)], *lost)
-        self._connection.send(RunFailed(run, record_bytes(record, self._pickle), reason, why))
+        self._report(RunFailed(run, record_bytes(record, self._pickle), reason, why))

@@ -26,10 +26,11 @@ from raygrad import __version__
 from raygrad.client.session.backends import open_executor
 from raygrad.errors import ProtocolError, RaygradError, ServiceError
 
-from .connection import MessageConnection
-from .messages import SERVICE_VERSION, Administer, Administered, ClientHello, Refused, Welcome
+from .connection import LEFT, MessageConnection
+from .messages import SERVICE_VERSION, Administer, Administered, ClientHello, Refused, Resume, Welcome
 from .options import ServerOptions
 from .plans import cluster_data
+from .resumable_connection import ConnectionEnded, ResumableConnection
 from .served_session import ServedSession, log
 
 HELLO_SECONDS: Final = 10.0
@@ -56,6 +57,7 @@ class Server:
         self._draining = False
         self._counts = {"sessions_total": 0, "refusals_total": 0}
         self._began = time.monotonic()
+        self._epoch: Final = secrets.token_hex(8)
         self._context = _tls(options)
         self._sockets: SocketServer = serve_sockets(
             self._connected,
@@ -103,13 +105,14 @@ class Server:
     def close(self) -> None:
         """Stop listening and end all sessions. Closing again does nothing."""
         self._draining = True
+        with self._lock:
+            sessions = list(self._sessions.values())
+        for session, _ in sessions:
+            session.end("the service is stopped")
         self._sockets.shutdown()
         self._thread.join()
         with self._lock:
             open_ones = list(self._connections)
-            sessions = list(self._sessions.values())
-        for session, _ in sessions:
-            session.end()
         for connection in open_ones:
             threading.Thread(target=connection.close, args=(1001, "the service is stopped"), daemon=True).start()
         for _, thread in sessions:
@@ -163,25 +166,35 @@ class Server:
         with self._lock:
             self._connections.add(socket)
         connection = MessageConnection(socket, self.options.max_message)
+        session: ServedSession | None = None
         try:
-            hello = self._hello(connection)
-            if hello.admin:
+            first = self._first_message(connection)
+            if isinstance(first, Resume):
+                session = self._resumed(connection, first)
+            elif first.admin:
                 self._administer(connection)
             else:
-                self._serve(connection, hello)
-        except ConnectionClosed:
-            pass
-        except (RaygradError, OSError, ValueError, TypeError) as error:
+                session = self._open(connection, first)
+            if session is not None:
+                session.receive(connection)
+        except ConnectionClosed as error:
+            if session is not None:
+                left = error.rcvd is not None and error.rcvd.code in LEFT
+                if left or not session.await_client():
+                    session.end("its client has closed it" if left else "its client is gone")
+        except (RaygradError, ConnectionEnded, OSError, ValueError, TypeError) as error:
             code = error.code if isinstance(error, ServiceError) else "protocol"
             self._refused(socket, code)
             with suppress(ConnectionClosed, RaygradError):
                 connection.send(Refused(code, str(error)))
+            if session is not None:
+                session.end(f"its client was refused: {code}")
         finally:
             with self._lock:
                 self._connections.discard(socket)
             socket.close()
 
-    def _hello(self, connection: MessageConnection) -> ClientHello:
+    def _first_message(self, connection: MessageConnection) -> ClientHello | Resume:
         timer = threading.Timer(HELLO_SECONDS, connection.close, (1002, "no hello"))
         timer.daemon = True
         timer.start()
@@ -189,8 +202,10 @@ class Server:
             hello = connection.receive()
         finally:
             timer.cancel()
+        if isinstance(hello, Resume):
+            return hello
         if not isinstance(hello, ClientHello):
-            raise ProtocolError("the first message is no ClientHello")
+            raise ProtocolError("the first message is neither ClientHello nor Resume")
         python = platform.python_version_tuple()[:2]
         if hello.raygrad != __version__ or tuple(hello.python.split(".")[:2]) != python:
             raise ServiceError(
@@ -208,23 +223,19 @@ class Server:
 
     # ---- sessions ----------------------------------------------------------------------------------------------------
 
-    def _serve(self, connection: MessageConnection, hello: ClientHello) -> None:
-        name = secrets.token_hex(8)
-        session, thread = self._open(name, connection, hello)
-        try:
-            session.receive()
-        finally:
-            session.end()
-            with suppress(RaygradError):
-                session.cancel_all()
-            thread.join()
-            with self._lock:
-                del self._sessions[name]
-            log.info("session %s ended%s", name, f": {session.why}" if session.why else "")
+    def _resumed(self, connection: MessageConnection, resume: Resume) -> ServedSession:
+        """Return the session that goes on over this connection."""
+        if resume.epoch != self._epoch:
+            raise ServiceError("this service was started anew since; what the session had is gone", "restarted")
+        with self._lock:
+            session, _ = self._sessions.get(resume.session, (None, None))
+        if session is None or not hmac.compare_digest(session.key.encode(), resume.key.encode()):
+            raise ServiceError("the session has ended here", "unknown session")
+        session.resume(connection, resume.taken)
+        log.info("session %s goes on over another connection", session.name)
+        return session
 
-    def _open(
-        self, name: str, connection: MessageConnection, hello: ClientHello
-    ) -> tuple[ServedSession, threading.Thread]:
+    def _open(self, connection: MessageConnection, hello: ClientHello) -> ServedSession:
         most = self.options.workers
         if most is not None and hello.workers > most:
             raise ServiceError(f"{hello.workers} workers are asked for; a session has up to {most} here", "quota")
@@ -243,8 +254,10 @@ class Server:
                 options={},
                 serves_others=hello.allow_pickle,
             )
-            session = ServedSession(name, connection, executor, allow_pickle=hello.allow_pickle)
-            thread = threading.Thread(target=self._run, args=(session, connection), name=f"raygrad-{name}", daemon=True)
+            name, grace = secrets.token_hex(8), min(self.options.grace, self.options.idle_timeout)
+            lasting = ResumableConnection(connection, grace=grace)
+            session = ServedSession(name, lasting, executor, allow_pickle=hello.allow_pickle)
+            thread = threading.Thread(target=self._run, args=(session, lasting), name=f"raygrad-{name}", daemon=True)
             with self._lock:
                 self._sessions[name] = session, thread
                 self._counts["sessions_total"] += 1
@@ -254,19 +267,26 @@ class Server:
         cluster = cluster_data(executor.cluster)
         unasked, most_bytes = executor.reports_unasked, self.options.max_message
         thread.start()
-        connection.send(Welcome(name, cluster, executor.host, unasked, most_bytes, time.monotonic()))
+        welcome = Welcome(
+            name, session.key, self._epoch, grace, cluster, executor.host, unasked, most_bytes, time.monotonic()
+        )
+        connection.send(welcome)
         log.info("session %s opened with %d workers", name, len(executor.cluster.workers))
-        return session, thread
+        return session
 
-    def _run(self, session: ServedSession, connection: MessageConnection) -> None:
+    def _run(self, session: ServedSession, connection: ResumableConnection) -> None:
         """Run a session, and tell its client why it ended if that was not the client's doing."""
-        session.run()
-        if session.why:
-            log.warning("session %s: %s", session.name, session.why)
-            with suppress(ConnectionClosed, RaygradError):
-                connection.send(Refused("ended", session.why))
-        with suppress(ConnectionClosed):
+        try:
+            session.run()
+        finally:
+            with self._lock:
+                del self._sessions[session.name]
+            why = session.why or connection.ended or ""
+            if session.why:
+                with suppress(ConnectionEnded, RaygradError):
+                    connection.send(Refused("ended", session.why), waits=False)
             connection.close()
+            log.log(logging.WARNING if session.why else logging.INFO, "session %s ended: %s", session.name, why)
 
     def _administer(self, connection: MessageConnection) -> None:
         """Answer one request of an administrator."""

@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.methods.inplace_methods import ComparisonInPlace, ElementwiseInPlace, ScatterInPlace
+from raygrad.autograd.methods.inplace_methods import (
+    ComparisonInPlace,
+    ElementwiseInPlace,
+    SameDtypeInPlace,
+    ScatterInPlace,
+    ViewInPlace,
+)
 
 from ..ops.check import array_of
 
@@ -37,6 +43,13 @@ ARGUMENTS: dict[str, Any] = {
     "index_fill_": lambda T, y: (1, T.tensor(PLACES), 7.0),
     "index_put_": lambda T, y: ((T.tensor(PLACES), T.tensor([1, 1])), y[0, :2], True),
     "masked_scatter_": lambda T, y: (T.tensor(BASE > 0.3), y),
+    "as_strided_": lambda T, y: ((2, 2), (1, 3), 1),
+    "swapaxes_": lambda T, y: (0, 1),
+    "swapdims_": lambda T, y: (0, 1),
+    "transpose_": lambda T, y: (0, -1),
+    "unsqueeze_": lambda T, y: (1,),
+    "index_reduce_": lambda T, y: (0, T.tensor(PLACES), y[:2], "prod"),
+    "renorm_": lambda T, y: (2, 0, 0.5),
     "put_": lambda T, y: (T.tensor([0, 7]), y[0, :2]),
     "scatter_reduce_": lambda T, y: (0, T.tensor([[0, 1, 2], [2, 0, 1]]), y[:2], "amax"),
 }
@@ -48,8 +61,14 @@ EXTRA: dict[str, Any] = {
     "igammac_": lambda T, x: (x.detach() * 0 + 1.5).igammac_(x),
     "addmv_": lambda T, x: x[0].clone().addmv_(x, x[1] * 2),
     "tril_ of the second diagonal": lambda T, x: x.tril_(-1),
+    "nextafter_": lambda T, x: x + x.detach().clone().nextafter_(T.tensor(OTHER)),
+    "polygamma_": lambda T, x: x.polygamma_(2),
+    "round_ to decimals": lambda T, x: x.round_(decimals=1) + x,
+    "squeeze_ of one dimension": lambda T, x: x.unsqueeze_(1).squeeze_(1).unsqueeze_(-1).squeeze_(0),
+    "t_ of a view": lambda T, x: x[:2].t_(),
+    "transpose_ beside a view": lambda T, x: T.cat([x[:2].mul_(3), x.transpose_(0, 1).mul_(2)]),
 }
-KINDS = (ElementwiseInPlace, ComparisonInPlace, ScatterInPlace)
+KINDS = (ElementwiseInPlace, SameDtypeInPlace, ComparisonInPlace, ScatterInPlace, ViewInPlace)
 NAMES = [name for methods in KINDS for name in methods.__annotations__ if name not in EXTRA]
 
 

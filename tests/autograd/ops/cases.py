@@ -14,6 +14,7 @@ from .tables import (
     networks as networks,
     pointwise as pointwise,
     reductions as reductions,
+    samples as samples,
     selecting as selecting,
     shapes as shapes,
     special as special,
