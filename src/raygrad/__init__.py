@@ -64,11 +64,12 @@ _HOMES = {
     **dict.fromkeys("can_cast promote_types result_type".split(), "raygrad.autograd.core.type_promotion"),
     **dict.fromkeys(
         (
-            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace logspace eye "
+            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange eye "
             "scalar_tensor zeros_like ones_like full_like empty_like"
         ).split(),
         "raygrad.autograd.dispatch.creation",
     ),
+    **dict.fromkeys(("linspace", "logspace"), "raygrad.autograd.dispatch.even_spacing"),
     **dict.fromkeys(
         "randn rand randint rand_like randint_like randn_like randperm manual_seed generator".split(),
         "raygrad.autograd.dispatch.random_numbers",

@@ -69,26 +69,20 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "gather": {
         "error inputs": "`out=` is not taken",
     },
+    "geometric": {
+        "refused dtypes": "a dtype is taken that PyTorch refuses",
+    },
     "gradient": {
         "error inputs": "refused by another type of error",
-    },
-    "histogram": {
-        "vmap": "depends on data, which vmap does not know",
     },
     "index_select": {
         "error inputs": "`out=` is not taken",
     },
+    "istft": {
+        "gradients": "PyTorch gives some windows no gradient",
+    },
     "kthvalue": {
         "error inputs": "`out=` is not taken",
-    },
-    "linalg.cholesky": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "linalg.cholesky_ex": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "linalg.eigh": {
-        "jvp": "results differ by more than the table allows",
     },
     "linalg.lstsq": {
         "double backward": "`driver=` is not taken",
@@ -126,15 +120,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "nn.functional.adaptive_max_pool3d": {
         "error inputs": "an argument is taken that PyTorch refuses",
-    },
-    "nn.functional.max_unpool1d": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "nn.functional.max_unpool2d": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "nn.functional.max_unpool3d": {
-        "jvp": "results differ by more than the table allows",
     },
     "polygamma.polygamma_n_0": {
         "in-place": "there is no such method",

@@ -212,7 +212,7 @@ _SEARCHSORTED = define(
 )
 
 
-@takes(no_complex, 2)
+@takes(real_numbers, 2)
 def searchsorted(
     sorted_sequence: Any,
     input: Any,
@@ -254,7 +254,7 @@ def searchsorted(
     return to_dtype(places, dtypes.int32) if out_int32 else places
 
 
-@takes(no_complex)
+@takes(real_numbers)
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """Return which of the intervals between `boundaries` each element is in; see `searchsorted`."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
