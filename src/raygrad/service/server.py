@@ -149,7 +149,11 @@ class Server:
     def _refused(self, connection: ServerConnection, code: str) -> None:
         with self._lock:
             self._counts["refusals_total"] += 1
-        log.warning("refused %s: %s", connection.remote_address[0], code)
+        try:
+            host = connection.remote_address[0]
+        except OSError:
+            host = "who is gone"
+        log.warning("refused %s: %s", host, code)
 
     def _metrics(self) -> str:
         sessions = [session for session, _ in list(self._sessions.values())]
