@@ -23,6 +23,7 @@ from ..registry.define_op import sizes_of
 from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
 from .device_dispatch import copied, made_on, move_recorded
+from .operand_errors import wrong_argument
 
 # ---- from data -------------------------------------------------------------------------------------------------------
 
@@ -241,6 +242,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor filled with one number, of the dtype that the number has."""
+    _check_number("full", "fill_value", 2, fill_value)
     wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
     return _made(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
 
@@ -290,6 +292,7 @@ def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of a tensor's shape and dtype filled with one number."""
+    _check_number("full_like", "fill_value", 2, fill_value)
     return _like(input, fill_value, dtype, device, requires_grad)
 
 
@@ -307,6 +310,8 @@ def arange(
     """
     if end is None:
         start, end = 0, start
+    for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
+        _check_number("arange", argument, position + 1, value)
     start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if wanted is not None and wanted.kind in "bc":
@@ -329,6 +334,31 @@ def arange(
     return _made(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
 
 
+def _check_number(function: str, argument: str, position: int, value: Any) -> None:
+    """Check that an argument is a number, or an array or tensor of numbers.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if value is None or isinstance(value, str | bytes):
+        raise wrong_argument(function, argument, position, "a number", type(value).__name__)
+
+
+def _check_steps(function: str, start: Any, end: Any, steps: Any) -> None:
+    """Check the bounds and the number of steps of `linspace` or `logspace`.
+
+    Raises:
+        TypeError: they are no numbers.
+        RuntimeError: a negative number of steps.
+    """
+    _check_number(function, "start", 1, start)
+    _check_number(function, "end", 2, end)
+    if not isinstance(steps, int | np.integer):
+        raise wrong_argument(function, "steps", 3, "int", type(steps).__name__)
+    if steps < 0:
+        raise AutogradError("number of steps must be non-negative")
+
+
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -339,10 +369,7 @@ def linspace(
         RuntimeError: `steps` is negative.
     """
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
-    if not isinstance(steps, int | np.integer):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise DtypeError(f"linspace(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
-    if steps < 0:
-        raise AutogradError("number of steps must be non-negative")
+    _check_steps("linspace", start, end, steps)
     if dtype is None and (isinstance(start, complex) or isinstance(end, complex)):
         dtype = dtypes.of_number(1j)
     wanted = float_dtype(dtype)
@@ -376,8 +403,7 @@ def logspace(
 ) -> Tensor:
     """Return `steps` powers of `base` whose exponents are evenly spaced from `start` to `end`; see `linspace`."""
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
-    if steps < 0:
-        raise AutogradError("number of steps must be non-negative")
+    _check_steps("logspace", start, end, steps)
     if dtype is None and any(isinstance(x, complex) for x in (start, end)):
         dtype = dtypes.of_number(1j)
     wanted = float_dtype(dtype)

@@ -88,10 +88,10 @@ class InPlaceOps:
         return in_place(self, lambda old: _OPS.index_add(old, dim, index, source, alpha=alpha))
 
     @taking_spellings
-    def scatter_(self, dim: int, index: Any, src: Any) -> Tensor:
-        """Put elements of `src` at the places that `index` names along `dim`, in place."""
+    def scatter_(self, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Tensor:
+        """Put elements of `src` at the places that `index` names along `dim`, or reduce them into these, in place."""
         check_apart(self, index, src)
-        return in_place(self, lambda old: _OPS.scatter(old, dim, index, src))
+        return in_place(self, lambda old: _OPS.scatter(old, dim, index, src, reduce=reduce))
 
     @taking_spellings
     def scatter_add_(self, dim: int, index: Any, src: Any) -> Tensor:
