@@ -62,13 +62,14 @@ POLICIES: Mapping[str, Policy] = {
     ),
     **dict.fromkeys(
         """
-        adaptive_avg_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist cholesky cholesky_ex
-        cholesky_factor cholesky_solve cond cosine_embedding_loss cross_entropy eig eigh eigvals eigvalsh fft fft2 fftn
-        geqrf hfft hfft2 hfftn hinge_embedding_loss householder_product huber_loss ifft ifft2 ifftn ihfft ihfft2 ihfftn
-        inv inv_ex irfft irfft2 irfftn kl_div l1_loss lstsq margin_ranking_loss matrix_rank max_pool3d mse_loss
-        nanquantile nll_loss ormqr pinv pinverse poisson_nll_loss polar prod qr qr_factors quantile rfft rfft2 rfftn
-        smooth_l1_loss soft_margin_loss solve svd svd_factors svdvals tensorinv tensorsolve trace triplet_margin_loss
-        view_as_complex
+        adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits
+        cdist cholesky cholesky_ex cholesky_factor cholesky_solve cond cosine_embedding_loss cross_entropy eig
+        eigh eigvals eigvalsh fft fft2 fftn geqrf grid_sample hfft hfft2 hfftn hinge_embedding_loss
+        householder_product huber_loss ifft ifft2 ifftn ihfft ihfft2 ihfftn inv inv_ex irfft irfft2 irfftn istft
+        kl_div l1_loss lstsq margin_ranking_loss matrix_rank max_pool3d max_unpool1d max_unpool2d max_unpool3d
+        mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss ormqr pinv pinverse
+        poisson_nll_loss polar prod qr qr_factors quantile rfft rfft2 rfftn smooth_l1_loss soft_margin_loss
+        solve stft svd svd_factors svdvals tensorinv tensorsolve trace triplet_margin_loss view_as_complex
         """.split(),
         _single,
     ),

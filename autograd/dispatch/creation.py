@@ -41,7 +41,7 @@ def new_leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
     return made
 
 
-def _made(device: Any, maker: Callable[[Any], Any], requires_grad: bool) -> Tensor:
+def made_leaf(device: Any, maker: Callable[[Any], Any], requires_grad: bool) -> Tensor:
     """Return a leaf of what `maker` makes with the namespace of a device; None is where factories make tensors."""
     return new_leaf(made_on(factory_device(device), maker), requires_grad)
 
@@ -227,24 +227,24 @@ def float_dtype(dtype: Any) -> Any:
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of zeros."""
-    return _made(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
+    return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of ones."""
-    return _made(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
+    return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor whose elements are yet to be written."""
-    return _made(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
+    return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor filled with one number, of the dtype that the number has."""
-    _check_number("full", "fill_value", 2, fill_value)
+    check_number("full", "fill_value", 2, fill_value)
     wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
-    return _made(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
+    return made_leaf(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
 
 
 def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -257,8 +257,8 @@ def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: boo
     wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     place = input.device if device is None else device
     if value is None:
-        return _made(place, lambda xp: xp.empty(input.shape, wanted), requires_grad)
-    return _made(place, lambda xp: xp.full(input.shape, value, wanted), requires_grad)
+        return made_leaf(place, lambda xp: xp.empty(input.shape, wanted), requires_grad)
+    return made_leaf(place, lambda xp: xp.full(input.shape, value, wanted), requires_grad)
 
 
 def new_full(input: Tensor, size: Any, fill_value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -292,7 +292,7 @@ def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of a tensor's shape and dtype filled with one number."""
-    _check_number("full_like", "fill_value", 2, fill_value)
+    check_number("full_like", "fill_value", 2, fill_value)
     return _like(input, fill_value, dtype, device, requires_grad)
 
 
@@ -311,7 +311,7 @@ def arange(
     if end is None:
         start, end = 0, start
     for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
-        _check_number("arange", argument, position + 1, value)
+        check_number("arange", argument, position + 1, value)
     start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if wanted is not None and wanted.kind in "bc":
@@ -331,10 +331,10 @@ def arange(
         whole = all(isinstance(x, int) for x in (start, end, step))
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
     count = math.ceil((end - start) / step)
-    return _made(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
+    return made_leaf(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
 
 
-def _check_number(function: str, argument: str, position: int, value: Any) -> None:
+def check_number(function: str, argument: str, position: int, value: Any) -> None:
     """Check that an argument is a number, or an array or tensor of numbers.
 
     Raises:
@@ -342,80 +342,6 @@ def _check_number(function: str, argument: str, position: int, value: Any) -> No
     """
     if value is None or isinstance(value, str | bytes):
         raise wrong_argument(function, argument, position, "a number", type(value).__name__)
-
-
-def _check_steps(function: str, start: Any, end: Any, steps: Any) -> None:
-    """Check the bounds and the number of steps of `linspace` or `logspace`.
-
-    Raises:
-        TypeError: they are no numbers.
-        RuntimeError: a negative number of steps.
-    """
-    _check_number(function, "start", 1, start)
-    _check_number(function, "end", 2, end)
-    if not isinstance(steps, int | np.integer):
-        raise wrong_argument(function, "steps", 3, "int", type(steps).__name__)
-    if steps < 0:
-        raise AutogradError("number of steps must be non-negative")
-
-
-def linspace(
-    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Return `steps` numbers evenly spaced from `start` to `end`, both included. They are counted from the nearer end,
-    in the precision of the result; whole ones are cut off.
-
-    Raises:
-        RuntimeError: `steps` is negative.
-    """
-    start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
-    _check_steps("linspace", start, end, steps)
-    if dtype is None and (isinstance(start, complex) or isinstance(end, complex)):
-        dtype = dtypes.of_number(1j)
-    wanted = float_dtype(dtype)
-    if wanted.kind == "b":
-        raise MissingKernel('"linspace" not implemented for bool: make numbers and convert them')
-    return _made(device, lambda xp: _evenly(xp, start, end, int(steps), wanted), requires_grad)
-
-
-def _evenly(xp: Any, start: Any, end: Any, steps: int, dtype: Any) -> Any:
-    """Return the array of `linspace`."""
-    if steps < 2:
-        return xp.full((steps,), start, dtype)
-    first, last = np.asarray(start).astype(dtype)[()], np.asarray(end).astype(dtype)[()]
-    counted = dtype.type if dtype.kind in "fc" else np.float64
-    step = (counted(last) - counted(first)) / counted(steps - 1)
-    number = xp.arange(steps)
-    near = first + step * number.astype(counted)
-    far = last - step * (steps - 1 - number).astype(counted)
-    return xp.where(number < steps // 2, near, far).astype(dtype)
-
-
-def logspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return `steps` powers of `base` whose exponents are evenly spaced from `start` to `end`; see `linspace`."""
-    start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
-    _check_steps("logspace", start, end, steps)
-    if dtype is None and any(isinstance(x, complex) for x in (start, end)):
-        dtype = dtypes.of_number(1j)
-    wanted = float_dtype(dtype)
-    exponents = wanted if wanted.kind in "fc" else dtypes.float64
-    if wanted.kind in "iu":
-        start, end = int(start), int(end)
-
-    def powers(xp: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return (exponents.type(base) ** _evenly(xp, start, end, int(steps), exponents)).astype(wanted)
-
-    return _made(device, powers, requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -432,4 +358,4 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     for name, extent in (("n", n), ("m", m)):
         if extent is not None and extent < 0:
             raise AutogradError(f"eye: {name} must be greater or equal to 0, got {extent}")
-    return _made(device, lambda xp: xp.eye(n, m, dtype=float_dtype(dtype)), requires_grad)
+    return made_leaf(device, lambda xp: xp.eye(n, m, dtype=float_dtype(dtype)), requires_grad)

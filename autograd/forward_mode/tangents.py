@@ -1,9 +1,9 @@
 """Forward mode of built-in ops: the tangent of each result, derived from the op's vjp rule.
 
-No derivative is written here. A linear op is applied to the tangents. A product is applied once for each factor. An
-elementwise op's vjp rule is applied to the tangent in the gradient's place. Any other op's vjp, which is linear in the
-gradient, is transposed: differentiated with respect to that gradient. The tables below name the first three kinds; the
-last way is right for all ops.
+No derivative is written here, but two in `matrix_tangents`. A linear op is applied to the tangents. A product is
+applied once for each factor. An elementwise op's vjp rule is applied to the tangent in the gradient's place. Any other
+op's vjp, which is linear in the gradient, is transposed: differentiated with respect to that gradient. The tables below
+name the first three kinds; the last way is right for all ops.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..registry.define_op import conj
 from ..registry.vjp_rules import OpContext, by_operand, vjp_tensors
 from ..tensor.tangent_levels import TangentLevel, active_levels, share_tangents
 from ..tensor.tensor import Tensor
+from .matrix_tangents import OWN_RULES
 
 if TYPE_CHECKING:
     from ..registry.registry import Derivative, Op
@@ -38,6 +39,7 @@ _LINEAR: dict[str, tuple[int, ...]] = {
     ),
     **dict.fromkeys("add sub index_put put_diagonal put_strided put_windows setitem".split(), (0, 1)),
     "masked_fill": (0, 2),
+    "scatter": (0, 2),
     "where": (1, 2),
     **dict.fromkeys("cat stack".split(), ()),
 }
@@ -105,6 +107,9 @@ def _result_tangents(
             return out if op.outputs > 1 else (out,)
     if op.name in _PRODUCTS:
         return (_product_rule(lambda a, b: call(op, (a, b), params), operands, tangents),)
+    own = OWN_RULES.get(op.name)
+    if own is not None and tangents[0] is not None:
+        return own(results, tangents[0])
     rule = op.sole_rule or op.derivative("cpu", results[0].dtype)
     if rule is None:
         raise MissingDerivative(

@@ -103,6 +103,7 @@ class FunctionMethods:
     isneginf: Method
     isposinf: Method
     isreal: Method
+    istft: Method
     kron: Method
     kthvalue: Method
     lcm: Method
@@ -135,6 +136,7 @@ class FunctionMethods:
     narrow_copy: Method
     negative: Method
     nextafter: Method
+    nonzero_static: Method
     not_equal: Method
     ormqr: Method
     pinverse: Method
@@ -154,6 +156,7 @@ class FunctionMethods:
     slice_scatter: Method
     slogdet: Method
     split_with_sizes: Method
+    stft: Method
     subtract: Method
     sum_to_size: Method
     svd: Method

@@ -53,8 +53,10 @@ class RandomFills:
         """Draw the elements from a geometric distribution: trials of chance `p` up to the first success.
 
         Raises:
-            RuntimeError: `p` is not between 0 and 1.
+            RuntimeError: `p` is not between 0 and 1, or the tensor is complex or of bools.
         """
+        if self.dtype.kind not in "iuf":
+            raise AutogradError(f'"geometric_" not implemented for {self.dtype}: it is for real numbers')
         if not 0 < p < 1:
             raise AutogradError(f"geometric_ expects p to be in (0, 1), but got p={p}")
         scale = math.log1p(-p)

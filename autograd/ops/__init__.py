@@ -24,7 +24,7 @@ from .elementwise import (
     unary,
     where as masks,
 )
-from .indexing import gathering, index_reduction, indexing, selecting, unique
+from .indexing import gathering, index_reduction, indexing, repeating, selecting, unique
 from .layout import (
     axis_order,
     copies,
@@ -50,6 +50,7 @@ from .linalg import (
     matrix_exponential,
     norms,
     reflections,
+    short_time_fourier,
     solving,
     tensordot,
     top_level,
@@ -61,6 +62,8 @@ from .neural import (
     distances,
     dropout,
     embedding,
+    embedding_bags,
+    grid_sampling,
     interpolation,
     linear,
     losses,
@@ -121,10 +124,12 @@ TOP = (
     rearranging,
     reduce,
     reflections,
+    repeating,
     sampling,
     scans,
     selecting,
     shape,
+    short_time_fourier,
     solving,
     sort,
     gammas,
@@ -161,6 +166,8 @@ FUNCTIONAL = {
             convolution,
             dropout,
             embedding,
+            embedding_bags,
+            grid_sampling,
             losses,
             distances,
             margin_losses,

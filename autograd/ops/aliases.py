@@ -7,14 +7,14 @@ A name and its function; nothing is computed here.
 from __future__ import annotations
 
 from .elementwise import arithmetic, compare, complex_numbers, division, unary
-from .layout import axis_order, joining, shape
+from .layout import axis_order, joining, padding, shape
 from .linalg import matmul
 from .neural import dropout as dropouts
 
 PUBLIC = """
     absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh astype bitwise_invert broadcast_arrays clip
-    conj_physical divide expand_dims fix ger greater greater_equal less less_equal matrix_transpose multiply negative
-    dropout not_equal permute_dims subtract true_divide unstack
+    conj_physical constant_pad_nd divide expand_dims fix ger greater greater_equal less less_equal matrix_transpose
+    multiply negative dropout not_equal permute_dims subtract true_divide unstack
 """.split()
 
 absolute, negative, fix = unary.abs, unary.neg, unary.trunc
@@ -27,7 +27,7 @@ not_equal, bitwise_invert = compare.ne, compare.bitwise_not
 conj_physical = complex_numbers.conj
 expand_dims, permute_dims = shape.unsqueeze, shape.permute
 unstack, ger = joining.unbind, matmul.outer
-dropout = dropouts.dropout
+dropout, constant_pad_nd = dropouts.dropout, padding.constant_pad_nd
 astype = axis_order.to_dtype
 
 

@@ -64,11 +64,12 @@ _HOMES = {
     **dict.fromkeys("can_cast promote_types result_type".split(), "raygrad.autograd.core.type_promotion"),
     **dict.fromkeys(
         (
-            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace logspace eye "
+            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange eye "
             "scalar_tensor zeros_like ones_like full_like empty_like"
         ).split(),
         "raygrad.autograd.dispatch.creation",
     ),
+    **dict.fromkeys(("linspace", "logspace"), "raygrad.autograd.dispatch.even_spacing"),
     **dict.fromkeys(
         "randn rand randint rand_like randint_like randn_like randperm manual_seed generator".split(),
         "raygrad.autograd.dispatch.random_numbers",
@@ -135,13 +136,13 @@ if TYPE_CHECKING:
         from_numpy as from_numpy,
         full as full,
         full_like as full_like,
-        linspace as linspace,
         ones as ones,
         ones_like as ones_like,
         tensor as tensor,
         zeros as zeros,
         zeros_like as zeros_like,
     )
+    from raygrad.autograd.dispatch.even_spacing import linspace as linspace, logspace as logspace
     from raygrad.autograd.dispatch.random_numbers import (
         generator as generator,
         manual_seed as manual_seed,

@@ -71,8 +71,8 @@ def counterpart(function: Any, path: str = "") -> Any:
 
 
 def _offers(info: Any) -> bool:
-    """Tell whether raygrad has a function or a method of the entry's name."""
-    return dotted(info.name) is not None or hasattr(rg.Tensor, info.name)
+    """Tell whether raygrad has a function or a method of the entry's name, or a fill (`cauchy_`)."""
+    return any((dotted(info.name) is not None, hasattr(rg.Tensor, info.name), hasattr(rg.Tensor, f"{info.name}_")))
 
 
 def _form(function: Any) -> Form | None:

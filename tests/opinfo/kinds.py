@@ -316,11 +316,18 @@ def inplace(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
         raise Disagreement(f"refused: {_said(error)}") from None
     if refused:
         raise Disagreement("torch refuses it")
-    same(
-        by_element(entry.info.name, sample, expected),
-        by_element(entry.info.name, mine, got),
-        within,
-        entry.draws(sample.options),
+    changed = by_element(entry.info.name, mine, got)
+
+    def wide() -> Any:
+        with torch.no_grad():
+            doubled = _widened(sample)
+            return form[0](doubled.input.clone(), *doubled.args, **doubled.options)
+
+    _judge(
+        lambda wanted: same(by_element(entry.info.name, sample, wanted), changed, within, entry.draws(sample.options)),
+        expected,
+        sample,
+        wide,
     )
     if _leaves(sample) and entry.info.supports_inplace_autograd and not entry.draws(sample.options):
         on_clones = tuple(

@@ -66,26 +66,20 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "gather": {
         "error inputs": "`out=` is not taken",
     },
+    "geometric": {
+        "refused dtypes": "a dtype is taken that PyTorch refuses",
+    },
     "gradient": {
         "error inputs": "refused by another type of error",
-    },
-    "histogram": {
-        "vmap": "depends on data, which vmap does not know",
     },
     "index_select": {
         "error inputs": "`out=` is not taken",
     },
+    "istft": {
+        "gradients": "PyTorch gives some windows no gradient",
+    },
     "kthvalue": {
         "error inputs": "`out=` is not taken",
-    },
-    "linalg.cholesky": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "linalg.cholesky_ex": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "linalg.eigh": {
-        "jvp": "results differ by more than the table allows",
     },
     "linalg.lstsq": {
         "double backward": "`driver=` is not taken",

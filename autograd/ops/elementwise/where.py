@@ -20,7 +20,7 @@ from ...registry.define_op import broadcast_shape, define, like_operand, row_by_
 from ...registry.registry import Op
 from ...tensor.tensor import Tensor
 
-PUBLIC = "fill masked_fill nonzero where".split()
+PUBLIC = "fill masked_fill nonzero nonzero_static where".split()
 
 
 def _where(condition: Any, a: Any, b: Any, dtype: str | None) -> Any:
@@ -82,6 +82,30 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Return the indices of the elements that are not zero, one row each; in a session, waits for their number."""
     places = call(_NONZERO, (input,))
     return tuple([places[:, axis] for axis in range(input.ndim)]) if as_tuple else places
+
+
+def _first_places(a: Any, size: int, fill_value: int) -> Any:
+    out = space_of(a).full((size, a.ndim), fill_value, np.int64)
+    found = np.argwhere(a)[:size] if a.ndim else out[: int(bool(a))]
+    out[: len(found)] = found
+    return out
+
+
+_NONZERO_STATIC = define(
+    "nonzero_static", ("a",), _first_places, lambda params, a: ((params[0], len(a.shape)), np.dtype(np.int64))
+)
+
+
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+    """Return the indices of the first `size` elements that are not zero, one row each, and rows of `fill_value` where
+    there are fewer; no session waits for their number.
+
+    Raises:
+        RuntimeError: `size` is negative.
+    """
+    if size < 0:
+        raise AutogradError(f"nonzero_static: 'size' must be a non-negative integer, got {size}")
+    return call(_NONZERO_STATIC, (input,), (int(size), int(fill_value)))
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:

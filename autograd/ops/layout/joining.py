@@ -1,12 +1,10 @@
-"""Joining, splitting and repeating of tensors: cat, stack, split, chunk, unbind, narrow, select, tile,
-repeat_interleave.
+"""Joining, splitting and repeating of tensors: cat, stack, split, chunk, unbind, narrow, select, tile.
 
 dstack, column_stack, tensor_split and the like, which are composed of these, are in `rearranging`.
 """
 
 from __future__ import annotations
 
-import builtins
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -17,12 +15,12 @@ from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...dispatch.dispatch import call
 from ...dispatch.shape_errors import check_least_dims, check_not_negative, check_some
-from ...registry.define_op import axis_of, contiguous, define, like_operand, sizes_of, space_of
+from ...registry.define_op import axis_of, contiguous, define, sizes_of
 from ...storage.view import mark_multiple_views
-from .shape import dense_copy, expand, reshape, unsqueeze
+from .shape import dense_copy, expand, reshape
 
 PUBLIC = """
-    cat chunk concat concatenate hstack narrow repeat repeat_interleave select split stack tile unbind vstack
+    cat chunk concat concatenate hstack narrow repeat select split stack tile unbind vstack
 """.split()
 
 
@@ -254,65 +252,9 @@ def repeat(input: Any, *repeats: Any) -> Any:
     spread = [extent for pair in zip([1] * len(shape), shape, strict=True) for extent in pair]
     wide = [extent for pair in zip(counts, shape, strict=True) for extent in pair]
     total = [count * extent for count, extent in zip(counts, shape, strict=True)]
-    return _copied(reshape(expand(reshape(input, spread), wide), total))
+    return without_sharing(reshape(expand(reshape(input, spread), wide), total))
 
 
-def repeat_interleave(
-    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
-) -> Any:
-    """Return `input` with each element (or slice along `dim`) repeated in place.
-
-    Args:
-        repeats: how often: a number, or a vector of integers with one for each element. Without it `input` is that
-            vector, and what is returned says from which element each of the result comes.
-        output_size: the extent of the result along `dim`, which is checked.
-
-    Raises:
-        RuntimeError: numbers that are negative, or not one for each element, or that do not make `output_size`.
-    """
-    if repeats is None:
-        extent = input.shape[0]
-        return repeat_interleave(_counted_up(extent, input), input, 0, output_size=output_size)
-    if dim is None:
-        return repeat_interleave(reshape(input, (-1,)), repeats, 0, output_size=output_size)
-    axis = axis_of(dim, input.ndim)
-    if hasattr(repeats, "tolist"):
-        return _repeated_each(input, repeats, axis, output_size)
-    check_not_negative("repeat_interleave", "repeats", (repeats,))
-    if output_size is not None and output_size != repeats * input.shape[axis]:
-        raise AutogradError(f"repeat_interleave: allocated size does not match required size, got {output_size}")
-    shape = tuple(input.shape)
-    wide = expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
-    return _copied(reshape(wide, (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :])))
-
-
-def _counted_up(extent: int, like: Any) -> Any:
-    return like_operand(space_of(like).arange(extent), like)
-
-
-def _repeated_each(input: Any, repeats: Any, axis: int, output_size: int | None) -> Any:
-    """Return `input` with each slice repeated as often as its element of a vector says; waits for a pending one."""
-    counts: list[int] = repeats.tolist() if repeats.ndim else [repeats.item()] * input.shape[axis]
-    if repeats.ndim > 1 or repeats.dtype.kind not in "iu":
-        raise AutogradError(
-            f"repeat_interleave: repeats must be a vector of integers, got {repeats.dtype} of shape "
-            f"{list(repeats.shape)}"
-        )
-    if len(counts) == 1:
-        counts *= input.shape[axis]
-    if len(counts) != input.shape[axis]:
-        raise AutogradError(
-            f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and "
-            f"input.size({axis}) = {input.shape[axis]}"
-        )
-    if any(count < 0 for count in counts):
-        raise AutogradError("repeats can not be negative")
-    if output_size is not None and output_size != builtins.sum(counts):
-        raise AutogradError(f"repeat_interleave: allocated size does not match required size, got {output_size}")
-    places = np.repeat(np.arange(len(counts)), counts)
-    return input[(*[slice(None)] * axis, like_operand(space_of(input).asarray(places), input))]
-
-
-def _copied(repeated: Any) -> Any:
+def without_sharing(repeated: Any) -> Any:
     """Return a repeated tensor, or a copy if it is a view since nothing was repeated."""
     return repeated if getattr(repeated, "_base", None) is None else dense_copy(repeated)

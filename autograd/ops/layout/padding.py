@@ -65,6 +65,11 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     return input
 
 
+def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0) -> Any:
+    """Return `input` with a border of `value`; see `pad`."""
+    return _constant(input, pad, value)
+
+
 def _constant(input: Any, pad: Sequence[int], value: float | None) -> Any:
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise AutogradError(f"Padding length must be even and at most twice the dimensions, got {len(pad)}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError, ShapeError
+from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...core.memory_format import contiguous_format
 from ...devices.serving import is_device_array
@@ -24,8 +24,8 @@ from ...tensor.tensor import Tensor
 from .axis_order import in_memory_format
 
 PUBLIC = """
-    broadcast_tensors broadcast_to clone contiguous expand expand_as flatten flip moveaxis movedim permute reshape roll
-    squeeze swapaxes swapdims t transpose unflatten unsqueeze view
+    broadcast_shapes broadcast_tensors broadcast_to clone contiguous expand expand_as flatten flip moveaxis movedim
+    permute reshape roll squeeze swapaxes swapdims t transpose unflatten unsqueeze view
 """.split()
 
 # ---- reshape ---------------------------------------------------------------------------------------------------------
@@ -301,6 +301,24 @@ _EXPAND = define(
     saves="none",
     view=True,
 )
+
+
+def broadcast_shapes(*shapes: Any) -> Shape:
+    """Return the shape that shapes broadcast to; a number is the shape of a vector.
+
+    Raises:
+        RuntimeError: they do not.
+    """
+    given = [(shape,) if isinstance(shape, int) else shape for shape in shapes]
+    for shape in given:
+        if isinstance(shape, str):
+            raise DtypeError(f"broadcast_shapes(): shapes must be ints, or tuples of ints, not {shape!r}")
+        if not isinstance(shape, tuple | list):
+            raise AutogradError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
+    given = [tuple(shape) for shape in given]
+    if any(extent < 0 for shape in given for extent in shape):
+        raise AutogradError(f"Trying to create tensor with negative dimension: {given}")
+    return broadcast_shape("broadcast_shapes", given) if given else ()
 
 
 def expand(input: Any, sizes: Sequence[int]) -> Any:

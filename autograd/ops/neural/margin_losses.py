@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from raygrad.errors import AutogradError, ShapeError
 
 from ...core import dtypes
@@ -108,8 +106,7 @@ def pdist(input: Any, p: float = 2) -> Any:
     """
     if input.ndim != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    first, second = np.triu_indices(input.shape[0], 1)
-    rows = [index_select(input, 0, like_operand(space_of(input).asarray(i), input)) for i in (first, second)]
+    rows = [index_select(input, 0, like_operand(i, input)) for i in space_of(input).triu_indices(input.shape[0], 1)]
     return reshape(cdist(unsqueeze(rows[0], 1), unsqueeze(rows[1], 1), p), (-1,))
 
 

@@ -1,21 +1,22 @@
 """Histograms: histc, histogram, histogramdd. They carry no gradient.
 
-The bounds of the bins follow from values unless they are given. So `histogram` and `histogramdd` wait for a pending
-value in a session; `histc`, whose result has a known shape, does not.
+Even bins span the extremes of the elements, unless their outer bounds are given. All shapes are known beforehand, so
+that no session waits for them. The kernels are NumPy's, on the host alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from raygrad.errors import AutogradError
 
 from ...dispatch.dispatch import call
-from ...registry.define_op import define, like_operand
+from ...registry.define_op import define, quiet
 from ...registry.dtype_constraints import real_floats, takes
+from ..layout.shape import reshape
 
 PUBLIC = "histc histogram histogramdd".split()
 
@@ -65,6 +66,54 @@ class Histogram(NamedTuple):
     bin_edges: Any
 
 
+_EDGES = define(
+    "bin_edges",
+    ("a",),
+    lambda a, bins, low, high: _even_edges(a, bins, low, high),
+    lambda params, a: ((params[0] + 1,), a.dtype),
+    host_only=True,
+)
+
+
+def _even_edges(a: Any, bins: int, low: float | None, high: float | None) -> Any:
+    """Return the bounds of even bins: from one number to another, or of the extremes of the elements."""
+    least, most = (float(a.min()), float(a.max())) if a.size else (0.0, 1.0)
+    if low is not None and high is not None:
+        least, most = low, high
+    if least == most:
+        least, most = least - 0.5, most + 0.5
+    return np.linspace(least, most, bins + 1).astype(a.dtype)
+
+
+def _count(points: Any, weight: Any, *edges_and_density: Any) -> Any:
+    """Return the counts of points, one a row, in a grid of cells."""
+    *edges, density = edges_and_density
+    shape = tuple([len(edge) - 1 for edge in edges])
+    inside = np.ones(len(points), bool)
+    cells: list[Any] = []
+    for axis, edge in enumerate(edges):
+        column = points[:, axis]
+        inside &= (column >= edge[0]) & (column <= edge[-1])
+        place: Any = np.searchsorted(edge, column, "right")
+        cells.append(np.minimum(place - 1, shape[axis] - 1))
+    found = np.zeros(shape, points.dtype)
+    np.add.at(found, tuple([cell[inside] for cell in cells]), 1 if weight is None else weight[inside])
+    if density:
+        found = found / found.sum()
+        for axis, edge in enumerate(edges):
+            found = found / np.diff(edge).reshape([-1 if d == axis else 1 for d in range(len(shape))])
+    return found.astype(points.dtype, copy=False)
+
+
+_COUNT = define(
+    "bin_counts",
+    ("points", "weight", "*edges"),
+    quiet(_count),
+    lambda params, points, weight, *edges: (tuple([edge.shape[0] - 1 for edge in edges]), points.dtype),
+    host_only=True,
+)
+
+
 @takes(real_floats)
 def histogram(
     input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
@@ -80,9 +129,8 @@ def histogram(
     Raises:
         RuntimeError: bounds or weights that do not fit.
     """
-    values = _at_hand(input).reshape(-1)
-    found, edges = _counts(values[:, None], [bins], range, weight, density, input.dtype)
-    return Histogram(like_operand(found, input), like_operand(edges[0], input))
+    found, edges = _in_cells("histogram", reshape(input, (-1, 1)), [bins], range, weight, density)
+    return Histogram(found, edges[0])
 
 
 @takes(real_floats)
@@ -96,58 +144,39 @@ def histogramdd(
         bins: one number, or one for each coordinate, or a list of vectors of bounds.
         range: lower and upper bounds of each coordinate, one after the other.
     """
-    values = _at_hand(input)
-    coordinates = values.shape[-1]
-    given: list[Any] = list(bins) if isinstance(bins, Sequence) else [bins] * coordinates
+    if input.ndim < 2:
+        raise AutogradError(f"torch.histogramdd: input tensor should have at least 2 dimensions, got {input.ndim}")
+    coordinates = input.shape[-1]
+    given: list[Any] = list(cast("Sequence[Any]", bins)) if isinstance(bins, Sequence) else [bins] * coordinates
     if len(given) != coordinates:
         raise AutogradError(
             f"torch.histogramdd: The size of bins must be equal to the innermost dimension of the input, got "
             f"{len(given)} for {coordinates}"
         )
-    found, edges = _counts(values.reshape(-1, coordinates), given, range, weight, density, input.dtype)
-    return Histogram(like_operand(found, input), tuple([like_operand(edge, input) for edge in edges]))
+    return Histogram(*_in_cells("histogramdd", reshape(input, (-1, coordinates)), given, range, weight, density))
 
 
-def _at_hand(tensor: Any) -> Any:
-    return tensor.detach().numpy() if hasattr(tensor, "detach") else np.asarray(tensor)
-
-
-def _counts(
-    points: Any, bins: Sequence[Any], outer: Sequence[float] | None, weight: Any, density: bool, dtype: Any
-) -> tuple[Any, list[Any]]:
+def _in_cells(
+    name: str, points: Any, bins: Sequence[Any], outer: Sequence[float] | None, weight: Any, density: bool
+) -> tuple[Any, tuple[Any, ...]]:
     """Return the counts of points, one a row, in a grid, and the bounds of its cells along each coordinate."""
     if outer is not None and len(outer) != 2 * len(bins):
-        raise AutogradError(f"torch.histogram: range should have {2 * len(bins)} elements, but got {len(outer)}")
+        raise AutogradError(f"torch.{name}: range should have {2 * len(bins)} elements, but got {len(outer)}")
+    points = points.detach() if hasattr(points, "detach") else points
     edges: list[Any] = []
     for axis, one in enumerate(bins):
         if hasattr(one, "shape"):
-            edges.append(_at_hand(one).astype(dtype))
+            edges.append(one)
             continue
-        if outer is not None:
-            low, high = outer[2 * axis : 2 * axis + 2]
-        else:
-            column = points[:, axis]
-            low, high = (column.min(), column.max()) if column.size else (0.0, 1.0)
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        edges.append(np.linspace(low, high, int(one) + 1).astype(dtype))
-    weights = None if weight is None else _at_hand(weight).reshape(-1)
-    if weights is not None and weights.size != len(points):
-        raise AutogradError(
-            f"torch.histogram: if weight tensor is provided it should have one element for each point, got "
-            f"{weights.size} for {len(points)}"
-        )
-    shape = tuple([len(edge) - 1 for edge in edges])
-    inside = np.ones(len(points), bool)
-    cells: list[Any] = []
-    for axis, edge in enumerate(edges):
-        column = points[:, axis]
-        inside &= (column >= edge[0]) & (column <= edge[-1])
-        cells.append(np.minimum(np.searchsorted(edge, column, "right") - 1, shape[axis] - 1))
-    found = np.zeros(shape, dtype)
-    np.add.at(found, tuple([cell[inside] for cell in cells]), 1 if weights is None else weights[inside])
-    if density:
-        found = found / found.sum()
-        for axis, edge in enumerate(edges):
-            found = found / np.diff(edge).reshape([-1 if d == axis else 1 for d in range(len(shape))])
-    return found.astype(dtype), edges
+        if one <= 0:
+            raise AutogradError(f"torch.{name}: bins must be > 0, but got {one}")
+        low, high = (None, None) if outer is None else (float(outer[2 * axis]), float(outer[2 * axis + 1]))
+        edges.append(call(_EDGES, (points[:, axis],), (int(one), low, high)))
+    if weight is not None:
+        weight = reshape(weight.detach() if hasattr(weight, "detach") else weight, (-1,))
+        if weight.shape[0] != points.shape[0]:
+            raise AutogradError(
+                f"torch.{name}: if weight tensor is provided it should have one element for each point, got "
+                f"{weight.shape[0]} for {points.shape[0]}"
+            )
+    return call(_COUNT, (points, weight, *edges), (bool(density),)), tuple(edges)

@@ -25,7 +25,7 @@ NARROW = {"float32": (np.float32, np.complex64), "float16": (np.float16, np.comp
 
 OTHER_PRECISION = {
     "pinv-square": "PyTorch's is made of a decomposition, in float32, and of a product, which is cast",
-    **dict.fromkeys(("pinv[2, 3, 2]f", "pinv[2, 3]f", "pinv[3, 2]f"), "the same"),
+    **dict.fromkeys(("pinv[2, 3, 2]f", "pinv[2, 3]f", "pinv[3, 2]f", "pinv-hermitian", "pinv-atol"), "the same"),
 }
 """Cases whose result has more precision here than in PyTorch, and why."""
 

@@ -21,6 +21,8 @@ HOST_ONLY = {
     "erfc": "an iteration per element, by the standard library",
     "erfinv": "steps that use erfc",
     "lgamma": "by the standard library, element by element",
+    **dict.fromkeys(("bin_counts", "bin_edges", "histc"), "bins found and counted by NumPy"),
+    "mode": "runs of equal elements, by an accumulation that CuPy lacks",
     "row_order": "a lexical order, which CuPy gives by other means",
     **dict.fromkeys(
         "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx i0 i0e i1 i1e igamma igammac log_ndtr "
@@ -52,6 +54,7 @@ MOVED = {
     "combinations": "the places chosen, which Python's itertools lists",
     "one_hot": "how many classes there are is read from the tensor",
     "quantile": "the case makes a tensor of the ranks, which are a list",
+    "repeat_interleave-each": "the sum of the repeats is read, which is the extent of the result",
     **dict.fromkeys(("is_complex", "isclose", "answers"), _READ),
     **dict.fromkeys(("[list]", "[array]", "[empty]", "put "), _INDEX),
 }

@@ -1,4 +1,4 @@
-"""Sampled functions: derivatives, histograms, modes, reductions into slices, unpooling, margin losses."""
+"""Sampled functions: derivatives, histograms, modes, spectra, reductions into slices, unpooling, margins, grids."""
 
 # pyright: reportUnusedExpression=false, reportOptionalMemberAccess=false, reportCallIssue=false
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
@@ -10,7 +10,7 @@ import numpy as np
 from ..inputs import family, ints, real
 from .matrices import regular
 
-add = family("samples")
+add = family("finite_differences")
 add("gradient", lambda T, x: (*T.gradient(x), T.gradient(x, spacing=0.5, dim=1, edge_order=2)[0]), real(3, 4))
 add(
     "gradient-at",
@@ -19,14 +19,21 @@ add(
     np.array([0.0, 1.0, 1.5, 4.0]),
     order=1,
 )
+add = family("pointwise")
 add("frexp", lambda T, x: T.frexp(x)[0], real(2, 3))
+add = family("where")
 add("fill", lambda T, x, v: (T.fill(x, 2.5), T.fill(x, v)), real(2, 3), real())
+add = family("cdist")
 add("renorm", lambda T, x: (T.renorm(x, 2, 0, 1.0), x.renorm(1, 1, 2.0)), real(3, 4))
+add = family("mode")
 add("mode", lambda T, x: T.mode(T.floor(x), 1)[0], real(3, 4), order=0)
+add = family("top_level")
 add("nuclear", lambda T, x: (T.norm(x, "nuc"), x.norm("nuc", (0, 1), True)), real(3, 2))
+add = family("solving")
 add("pinv-hermitian", lambda T, x: T.linalg.pinv(x + x.mT, hermitian=True), regular(3, 3))
 add("pinv-atol", lambda T, x: T.linalg.pinv(x, atol=1e-9, rtol=1e-12), regular(3, 2))
 add("tensorsolve-dims", lambda T, a, b: T.linalg.tensorsolve(a, b, dims=(0, 2)), real(2, 4, 2) ** 3, real(4))
+add = family("index_reduction")
 for _kind in ("prod", "mean", "amax", "amin"):
     add(
         f"index_reduce-{_kind}",
@@ -40,12 +47,14 @@ for _kind in ("prod", "mean", "amax", "amin"):
         real(3, 3) * 1.1,
         order=1,
     )
+add = family("repeating")
 add(
     "repeat_interleave-each",
     lambda T, x, n: (T.repeat_interleave(x, n, 1), x.repeat_interleave(n, 1, output_size=3), T.repeat_interleave(n)),
     real(2, 3),
     np.array([0, 2, 1]),
 )
+add = family("selecting")
 add(
     "scatter-reduce",
     lambda T, x, i: (
@@ -79,6 +88,7 @@ add(
     real(5, 2),
     order=0,
 )
+add = family("order_statistics")
 add(
     "searchsorted-sides",
     lambda T, a, v: (
@@ -90,6 +100,7 @@ add(
     np.array([0.5, 2.0]),
     order=0,
 )
+add = family("rearranging")
 add("unravel_index", lambda T, i: T.unravel_index(i, (2, 3, 4)), ints(24, 5), order=0)
 
 add = family("unpooling")
@@ -113,7 +124,7 @@ for _dims in (1, 2, 3):
         order=1,
     )
 
-add = family("margins")
+add = family("margin_losses")
 _CLASSES = np.array([2, 0])
 add(
     "multi_margin_loss",
@@ -147,3 +158,89 @@ add(
     real(2, 3),
     order=1,
 )
+
+add = family("short_time_fourier")
+_WINDOW = np.array([0.5, 1.0, 0.7, 0.4])
+add(
+    "stft",
+    lambda T, x, w: (
+        T.stft(x, 4, window=w, return_complex=True),
+        T.stft(x, 6, 3, 4, w, center=False, normalized=True, return_complex=True),
+        x[0].stft(4, 2, pad_mode="constant", onesided=False, window=w, return_complex=True),
+    ),
+    real(2, 12),
+    _WINDOW,
+)
+add(
+    "istft",
+    lambda T, x, w: (
+        T.istft(T.stft(x, 4, window=w, return_complex=True), 4, window=w),
+        T.istft(T.stft(x, 4, 2, window=w, return_complex=True), 4, 2, window=w, length=9),
+    ),
+    real(2, 12),
+    _WINDOW,
+)
+
+add = family("grid_sampling")
+for _mode, _border, _corners in (
+    ("bilinear", "zeros", False),
+    ("bilinear", "reflection", False),
+    ("bilinear", "border", True),
+    ("bicubic", "zeros", False),
+    ("bicubic", "border", True),
+):
+    add(
+        f"grid_sample-{_mode}-{_border}",
+        lambda T, x, g, m=_mode, b=_border, c=_corners: T.nn.functional.grid_sample(x, g, m, b, c),
+        real(1, 2, 3, 4),
+        real(1, 2, 3, 2) * 0.7,
+        order=1,
+    )
+add(
+    "grid_sample-nearest",
+    lambda T, x, g: T.nn.functional.grid_sample(x, g, "nearest", "reflection", True),
+    real(1, 2, 3, 4),
+    real(1, 2, 3, 2) * 0.7,
+    order=0,
+)
+add(
+    "grid_sample-volumes",
+    lambda T, x, g: T.nn.functional.grid_sample(x, g, align_corners=False),
+    real(1, 1, 2, 3, 2),
+    real(1, 2, 1, 2, 3) * 0.5,
+    order=1,
+)
+
+add = family("embedding_bags")
+add(
+    "embedding_bag",
+    lambda T, w, i, two, three: (
+        T.nn.functional.embedding_bag(i, w),
+        T.nn.functional.embedding_bag(i, w, mode="sum", per_sample_weights=w[:2, :3] * 0.5),
+        T.nn.functional.embedding_bag(i.reshape(-1), w, two, mode="sum", padding_idx=1),
+        T.nn.functional.embedding_bag(i.reshape(-1), w, three, mode="mean", include_last_offset=True),
+    ),
+    real(4, 3),
+    np.array([[1, 0, 3], [2, 2, 1]]),
+    np.array([0, 2, 2]),
+    np.array([0, 1, 5]),
+    oracle=False,
+)
+add(
+    "embedding_bag-max",
+    lambda T, w, i, o: T.nn.functional.embedding_bag(i, w, o, mode="max"),
+    real(4, 3),
+    np.array([1, 0, 3, 2, 1]),
+    np.array([0, 2, 4]),
+    order=1,
+)
+
+add = family("where")
+add(
+    "nonzero_static",
+    lambda T, m: (T.nonzero_static(m, size=2), m.nonzero_static(size=9, fill_value=7)),
+    np.array([[True, False, True], [False, True, False]]),
+    order=0,
+)
+add = family("padding")
+add("constant_pad_nd", lambda T, x: T.constant_pad_nd(x, (1, 2, -1, 1), 2.5), real(3, 2))
