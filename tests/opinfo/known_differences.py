@@ -66,9 +66,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "gather": {
         "error inputs": "`out=` is not taken",
     },
-    "geometric": {
-        "refused dtypes": "a dtype is taken that PyTorch refuses",
-    },
     "gradient": {
         "error inputs": "refused by another type of error",
     },
@@ -116,9 +113,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "nn.functional.max_unpool3d": {
         "jvp": "results differ by more than the table allows",
-    },
-    "polygamma.polygamma_n_0": {
-        "in-place": "there is no such method",
     },
     "round.decimals_0": {
         "refused dtypes": "zero decimals round integers as none do, given or not",
