@@ -7,7 +7,7 @@ that no session waits for them. The kernels are NumPy's, on the host alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -94,7 +94,8 @@ def _count(points: Any, weight: Any, *edges_and_density: Any) -> Any:
     for axis, edge in enumerate(edges):
         column = points[:, axis]
         inside &= (column >= edge[0]) & (column <= edge[-1])
-        cells.append(np.minimum(np.searchsorted(edge, column, "right") - 1, shape[axis] - 1))
+        place: Any = np.searchsorted(edge, column, "right")
+        cells.append(np.minimum(place - 1, shape[axis] - 1))
     found = np.zeros(shape, points.dtype)
     np.add.at(found, tuple([cell[inside] for cell in cells]), 1 if weight is None else weight[inside])
     if density:
@@ -146,7 +147,7 @@ def histogramdd(
     if input.ndim < 2:
         raise AutogradError(f"torch.histogramdd: input tensor should have at least 2 dimensions, got {input.ndim}")
     coordinates = input.shape[-1]
-    given: list[Any] = list(bins) if isinstance(bins, Sequence) else [bins] * coordinates
+    given: list[Any] = list(cast("Sequence[Any]", bins)) if isinstance(bins, Sequence) else [bins] * coordinates
     if len(given) != coordinates:
         raise AutogradError(
             f"torch.histogramdd: The size of bins must be equal to the innermost dimension of the input, got "

@@ -24,11 +24,11 @@ def _mode(a: Any, axis: int) -> Any:
     order = np.argsort(a, axis, kind="stable")
     rows, places = np.moveaxis(np.take_along_axis(a, order, axis), axis, -1), np.moveaxis(order, axis, -1)
     extent = rows.shape[-1]
-    number = np.arange(extent)
+    number: Any = np.arange(extent)
     begins = np.ones(rows.shape, bool)
     begins[..., 1:] = rows[..., 1:] != rows[..., :-1]
     run: Any = number - np.maximum.accumulate(np.where(begins, number, 0), -1)
-    longest = run.argmax(-1)[..., None]  # the first of equal runs: that of the smallest element
+    longest: Any = run.argmax(-1)[..., None]  # the first of equal runs: that of the smallest element
     return np.ascontiguousarray(np.moveaxis(np.take_along_axis(places, longest, -1), -1, axis))
 
 
