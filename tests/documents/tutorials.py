@@ -102,7 +102,8 @@ def a_line_is_a_function_of_optional_inputs(torch: Any) -> list[Any]:
     bias = torch.tensor([1.0, -1.0], dtype=torch.float64, requires_grad=True)
     Line.apply(inputs, weight, None).sum().backward()
     without = [inputs.grad.tolist(), weight.grad.tolist()]
-    inputs.grad = weight.grad = None
+    for one in (inputs, weight):
+        one.grad = None
     (Line.apply(inputs, weight, bias) ** 2).sum().backward()
     checked = torch.autograd.gradcheck(Line.apply, (inputs, weight, bias))
     return [without, inputs.grad.tolist(), weight.grad.tolist(), bias.grad.tolist(), checked]
