@@ -12,6 +12,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ...core.array_layout import is_array
 from ...registry.define_op import like_operand, real_of, space_of
 from ...registry.dtype_constraints import floats_alone, takes
 from ..elementwise.complex_numbers import imag, real
@@ -165,6 +166,6 @@ def istft(
 
 def _check_covered(total: Any) -> None:
     """Raise if windows sum to nothing somewhere; pending sums of a session are not looked at."""
-    data = getattr(total, "_data", total)
-    if isinstance(data, np.ndarray) and np.abs(data).min() < 1e-11:
+    data: Any = getattr(total, "_data", total)
+    if is_array(data) and float(np.abs(data).min()) < 1e-11:
         raise AutogradError("istft: window overlap add min: 1: the windows leave a part of the signals out")

@@ -14,7 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ...dispatch.dispatch import call
-from ...registry.define_op import define, quiet
+from ...registry.define_op import define, quiet, space_of
 from ...registry.dtype_constraints import real_floats, takes
 from ..layout.shape import reshape
 
@@ -94,7 +94,7 @@ def _count(points: Any, weight: Any, *edges_and_density: Any) -> Any:
     for axis, edge in enumerate(edges):
         column = points[:, axis]
         inside &= (column >= edge[0]) & (column <= edge[-1])
-        place: Any = np.searchsorted(edge, column, "right")
+        place: Any = space_of(column).searchsorted(edge, column, "right")
         cells.append(np.minimum(place - 1, shape[axis] - 1))
     found = np.zeros(shape, points.dtype)
     np.add.at(found, tuple([cell[inside] for cell in cells]), 1 if weight is None else weight[inside])
@@ -105,11 +105,15 @@ def _count(points: Any, weight: Any, *edges_and_density: Any) -> Any:
     return found.astype(points.dtype, copy=False)
 
 
+def _count_infer(params: tuple[Any, ...], points: Any, weight: Any, *edges: Any) -> Any:
+    return tuple([edge.shape[0] - 1 for edge in edges]), points.dtype
+
+
 _COUNT = define(
     "bin_counts",
     ("points", "weight", "*edges"),
     quiet(_count),
-    lambda params, points, weight, *edges: (tuple([edge.shape[0] - 1 for edge in edges]), points.dtype),
+    _count_infer,
     host_only=True,
 )
 

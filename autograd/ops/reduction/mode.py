@@ -24,7 +24,7 @@ def _mode(a: Any, axis: int) -> Any:
     order = np.argsort(a, axis, kind="stable")
     rows, places = np.moveaxis(np.take_along_axis(a, order, axis), axis, -1), np.moveaxis(order, axis, -1)
     extent = rows.shape[-1]
-    number: Any = np.arange(extent)
+    number: Any = space_of(a).arange(extent)
     begins = np.ones(rows.shape, bool)
     begins[..., 1:] = rows[..., 1:] != rows[..., :-1]
     run: Any = number - np.maximum.accumulate(np.where(begins, number, 0), -1)
