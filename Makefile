@@ -6,7 +6,7 @@
 #                          in two processes, of which one runs those that use Ray; make test ARGS=-n0   in one
 #   make lint              style, types, import table, a folder of tests for each room
 #   make bench             raygrad beside torch, HIPS autograd and bare Ray, in one run
-#   make docs              docs/compatibility.md, written from the test suite
+#   make docs              docs/compatibility.md, written from the test suite; stubs of functions, from the op catalogue
 #   make clean             what the tools left in the tree (`rm -rf .venv` also starts the environment afresh)
 #
 # PYTHON picks the interpreter (3.11 or later); ARGS is passed on: make test ARGS="tests/proto -k golden"
@@ -56,6 +56,7 @@ bench: $(BENCH_ENV)
 
 docs: $(TEST_ENV)
 	RAYGRAD_WRITE_DOCS=1 $(BIN)/pytest -q tests/conformance/test_compatibility.py -m "not oracle"
+	RAYGRAD_WRITE_STUBS=1 $(BIN)/pytest -q tests/typed/test_stubs.py -m "not oracle"
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info

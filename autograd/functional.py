@@ -101,16 +101,22 @@ class _Evaluation:
             found = grad([o for o, _ in pairs], inputs, [g for _, g in pairs], True, record, allow_unused=True)
         return list(found)
 
-    def filled(self, found: Results, like: Sequence[Tensor], what: str) -> list[Tensor]:
-        """Return gradients with zeros for undefined ones.
+    def filled(self, found: Results, like: Sequence[Tensor], what: str, of: str = "") -> list[Tensor]:
+        """Return gradients with zeros for undefined ones; `of` names what they are, if they are results.
 
         Raises:
-            RuntimeError: in strict mode, where there is none.
+            RuntimeError: in strict mode, where there is none, or where a result that is to be differentiated again is
+                constant.
         """
         out: list[Tensor] = []
         for index, (gradient, tensor) in enumerate(zip(found, like, strict=True)):
             if gradient is None and self._strict:
                 raise AutogradError(f"{what.format(index)} This is not allowed in strict mode.")
+            if of and self._strict and self._create_graph and gradient is not None and not gradient._requires_grad:
+                raise AutogradError(
+                    f"The {of} of the user-provided function is independent of input {index}. This is not allowed in "
+                    "strict mode when create_graph=True."
+                )
             out.append(ops.zeros_as(tensor).detach() if gradient is None else gradient)
         return out
 
@@ -164,7 +170,7 @@ def vjp(
     run = _Evaluation(func, inputs, create_graph, strict, "vjp")
     vectors = _vectors(v, run.outputs, "the user-provided function returns")
     found = run.pulled(run.outputs, vectors, run.inputs, create_graph)
-    return run.result(), run.finished(run.filled(found, run.inputs, _INDEPENDENT), run.many_inputs)
+    return run.result(), run.finished(run.filled(found, run.inputs, _INDEPENDENT, "jacobian"), run.many_inputs)
 
 
 @public
@@ -177,22 +183,25 @@ def jvp(
     """
     run = _Evaluation(func, inputs, create_graph, strict, "jvp")
     vectors = _vectors(v, run.inputs, "the input to the user-provided function is")
+    what = "Output {} is independent of the inputs."
     return run.result(), run.finished(
-        _pushed(run, run.outputs, vectors, create_graph, "Output {} is independent of the inputs."), run.many_outputs
+        _pushed(run, run.outputs, vectors, create_graph, what, "jacobian"), run.many_outputs
     )
 
 
 def _pushed(
-    run: _Evaluation, outputs: Sequence[Tensor], vectors: Tensors, create_graph: bool, what: str
+    run: _Evaluation, outputs: Sequence[Tensor], vectors: Tensors, create_graph: bool, what: str, of: str
 ) -> list[Tensor]:
     """Return the derivative of outputs along vectors: of the vjp at u, the derivative by u."""
     seeds = tuple([ops.zeros_as(output).detach() for output in outputs])
     for seed in seeds:
         seed._requires_grad = True
     turned = run.pulled(outputs, seeds, run.inputs, True)
+    if of == "jacobian":
+        run.filled(turned, run.inputs, _INDEPENDENT)
     live = [(g, vector) for g, vector in zip(turned, vectors, strict=True) if g is not None]
     found = run.pulled([g for g, _ in live], [vector for _, vector in live], seeds, create_graph)
-    return run.filled(found, outputs, what)
+    return run.filled(found, outputs, what, of)
 
 
 @public
@@ -202,7 +211,7 @@ def vhp(
     """Return `func(*inputs)`, one scalar, and the product of `v`, like the inputs, with its Hessian; see `vjp`."""
     run, gradient, vectors = _gradient(func, inputs, v, create_graph, strict, "vhp")
     found = run.pulled(gradient, vectors, run.inputs, create_graph)
-    return run.result(), run.finished(run.filled(found, run.inputs, _LINEAR), run.many_inputs)
+    return run.result(), run.finished(run.filled(found, run.inputs, _LINEAR, "hessian"), run.many_inputs)
 
 
 @public
@@ -214,7 +223,9 @@ def hvp(
     As `vhp`, which is faster, wherever the Hessian is symmetric.
     """
     run, gradient, vectors = _gradient(func, inputs, v, create_graph, strict, "hvp")
-    return run.result(), run.finished(_pushed(run, gradient, vectors, create_graph, _LINEAR), run.many_inputs)
+    return run.result(), run.finished(
+        _pushed(run, gradient, vectors, create_graph, _LINEAR, "hessian"), run.many_inputs
+    )
 
 
 def _gradient(
@@ -263,10 +274,12 @@ def jacobian(
         what = f"Output {index} of the user-provided function is independent of input {{}}."
 
         def row(seed: Tensor, output: Tensor = output, what: str = what) -> tuple[Tensor, ...]:
-            return tuple(run.filled(run.pulled((output,), (seed,), run.inputs, create_graph), run.inputs, what))
+            found = run.pulled((output,), (seed,), run.inputs, create_graph)
+            return tuple(run.filled(found, run.inputs, what, "jacobian"))
 
-        blocks = along_basis(row, output) if vectorize else one_by_one(row, output)
-        shaped = [ops.reshape(b, (*output.shape, *t.shape)) for b, t in zip(blocks, run.inputs, strict=True)]
+        with enable_grad():
+            blocks = along_basis(row, output) if vectorize else one_by_one(row, output)
+            shaped = [ops.reshape(b, (*output.shape, *t.shape)) for b, t in zip(blocks, run.inputs, strict=True)]
         rows.append(run.finished(shaped, run.many_inputs))
     return tuple(rows) if run.many_outputs else rows[0]
 

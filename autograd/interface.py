@@ -33,6 +33,7 @@ class ClassInterface:
 TENSOR: Final = ClassInterface(
     "tensor.tensor.Tensor",
     (
+        Attribute("_made_in", "The transform in which it was made: sessions note it on outputs.", settable=True),
         Attribute(
             "_data", "The array, batched or pending value: sessions record it and workers put arrays in.", settable=True
         ),

@@ -103,7 +103,7 @@ def logits_of(parameters, x):
     w1, b1, w2, b2 = parameters
     hidden = Tanh.apply(Linear.apply(x, w1, b1))
     logits = Linear.apply(hidden, w2, b2)
-    if logits.requires_grad:  # not under no_grad
+    if hidden.grad_fn is not None:  # not under no_grad
         logits.register_hook(clip)
         hidden.grad_fn.register_hook(report)
     return logits

@@ -107,7 +107,7 @@ def function() -> None:
 
 
 def wrong_argument() -> None:
-    rg.matmul(rg.ones(2, 3), "text")
+    rg.matmul(rg.ones(2, 3), "text")  # pyright: ignore[reportArgumentType]
 
 
 def method() -> None:

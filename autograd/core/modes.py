@@ -19,6 +19,7 @@ from raygrad.errors import AutogradError
 
 from .random_streams import ALL_ALIKE, PROGRAM
 from .session_threads import OPEN_SESSIONS, OpenSession, warn_of_thread
+from .transform_scopes import SCOPES, TransformScope
 
 if TYPE_CHECKING:
     from ..engine.traversal import BackwardPass
@@ -64,6 +65,7 @@ class Modes:
         stream: the random stream of the code that is running, or what opens it (`random_streams`); no rare mode.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
+        scope: the scope of the innermost of them but vmap (`transform_scopes`); no rare mode.
         replaying: whether user code runs a second time, as a silent replay: its emits were sent the first time.
         local: what the worker whose code runs here keeps for `worker_local`, by handle; None outside of workers.
         evict: what evicts values of that worker when a device is full (`devices.backends.device_memory`); None outside.
@@ -95,6 +97,7 @@ class Modes:
         "replaying",
         "saving",
         "saving_refused",
+        "scope",
         "special",
         "stream",
         "task",
@@ -119,6 +122,7 @@ class Modes:
         self.anomaly: Any = None
         self.inference: bool = False
         self.transforms: tuple[str, ...] = ()
+        self.scope: TransformScope | None = None
         self.casting: Any = None
         self.device: Any = None
         self.default_dtype: Any = None
@@ -215,6 +219,35 @@ def transforming(name: str, *, reverse: bool) -> Generator[None]:
         yield
     finally:
         here.grad, here.transforms, here.saving_refused = before, outer, refused
+
+
+@contextmanager
+def open_scope(name: str, checks: bool = True) -> Generator[TransformScope]:
+    """Open the scope of a transform in a context manager: if it `checks`, what runs in it must not change in place what
+    it captures (FT-07)."""
+    here = state.here
+    around = here.scope
+    scope = here.scope = TransformScope(name, around, checks)
+    SCOPES.append(scope)
+    try:
+        yield scope
+    finally:
+        here.scope = around
+        scope.given = ()
+        SCOPES.remove(scope)
+
+
+@contextmanager
+def running_user_code() -> Generator[None]:
+    """Run a Function's jvp or vmap rule in a context manager: it may change what it captures, as outside of the
+    transforms that are running."""
+    here = state.here
+    around = here.scope
+    here.scope = None if around is None else around.of_user_code()
+    try:
+        yield
+    finally:
+        here.scope = around
 
 
 NO_SAVED_TENSOR_HOOKS = (

@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError, NoSingleValue
 from raygrad.tracebacks import attribute_of
 
 from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, unwrap_batched
-from ..core.modes import state
+from ..core.modes import running_user_code, state
 from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from ..core.random_streams import (
     VMAP,
@@ -64,12 +64,8 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
     if issubclass(cls, FusedJvp):  # how a session applies a Function in forward mode
         with running_with(state.here, _stream_of_fused(args, level, path_of_application(state.here))):
             return _by_rule(cls, args, named, level)
-    if cls._traits.setup is None:
-        raise AutogradError(
-            f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
-            f"override the setup_context staticmethod: {cls.__name__} takes its ctx in forward. Write forward without "
-            "ctx, and what it saves in setup_context(ctx, inputs, output)"
-        )
+    if cls._traits.setup is None and cls.vmap is FunctionClassMembers.vmap:
+        raise _without_setup(cls)
     flows = state.grad and any(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
     tangents = bool(state.forward) and any(isinstance(arg, Tensor) and carries_tangent(arg) for arg in args)
     here = state.here
@@ -106,7 +102,7 @@ def _applied(
     outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
     outputs = tuple([_for_node(output, args, level) for output in outputs])
     raw = outputs if isinstance(raw, tuple) else outputs[0]
-    node = _node(cls, args, raw, flows)
+    node = _node(cls, args, raw, flows, named)
     node._path = path
     result = wrap_outputs(node, raw, args, args, True)
     if tangents:
@@ -126,7 +122,15 @@ def _for_node(output: Any, args: tuple[Any, ...], level: VmapLevel) -> Any:
     return batched(along(output, None, 0, level.size), 0, level)
 
 
-def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> FunctionNode:
+def _without_setup(cls: type[Function]) -> AutogradError:
+    return AutogradError(
+        f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+        f"override the setup_context staticmethod: {cls.__name__} takes its ctx in forward. Write forward without ctx, "
+        "and what it saves in setup_context(ctx, inputs, output)"
+    )
+
+
+def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool, named: dict[str, Any]) -> FunctionNode:
     """Return the node inside the level, with its context set up from batched arguments and outputs."""
     node = cls._backward_cls()
     tensors = [arg if isinstance(arg, Tensor) else None for arg in args]
@@ -139,16 +143,48 @@ def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> 
         if state.transforms.count("vmap") < len(state.transforms):
             name_as_generated(node)
     setup = cls._traits.setup
-    assert setup is not None
     before = state.grad
     state.grad = False
     try:
-        setup(node, args, raw)
+        if setup is not None:
+            setup(node, args, raw)
+        else:
+            with running_user_code():
+                _set_up_by_forward(cls, node, args, raw, named)
     finally:
         state.grad = before
     if flows:
         sort_into_slots(node, args, cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,))
     return node
+
+
+def _set_up_by_forward(
+    cls: type[Function], node: FunctionNode, args: tuple[Any, ...], raw: Any, named: dict[str, Any]
+) -> None:
+    """Set up the context of a Function in the combined style, whose vmap rule has returned `raw`, by its forward: run
+    on batched tensors, once more.
+
+    Raises:
+        RuntimeError: forward works on arrays, which a batched tensor does not have, or in place: it needs a
+            setup_context.
+    """
+    try:
+        made = cls._traits.forward(node, *args, **named)
+    except NoSingleValue:
+        raise _without_setup(cls) from None
+    if node.dirty_tensors:
+        raise _without_setup(cls)
+    of_rule: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
+    of_forward: tuple[Any, ...] = cast("tuple[Any, ...]", made) if isinstance(made, tuple) else (made,)
+
+    def as_returned(tensors: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        if tensors is None:
+            return None
+        places = [next((i for i, out in enumerate(of_forward) if out is tensor), -1) for tensor in tensors]
+        return tuple([tensor if i < 0 else of_rule[i] for tensor, i in zip(tensors, places, strict=True)])
+
+    node.to_save, node.saved_for_forward = as_returned(node.to_save), as_returned(node.saved_for_forward)
+    node.non_differentiable = as_returned(node.non_differentiable)
 
 
 # ---- the rule --------------------------------------------------------------------------------------------------------
@@ -169,7 +205,7 @@ def _by_rule(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], 
     leaves, structure = flatten(args)
     parts = [unwrap_batched(leaf, level) for leaf in leaves]
     values, dims = [value for value, _ in parts], [dim for _, dim in parts]
-    with outside_vmap_level(level):
+    with outside_vmap_level(level), running_user_code():
         if written:
             output, out_dims = _of_user(cls, values, dims, structure, named, level)
         else:

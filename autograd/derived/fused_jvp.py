@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from raygrad.errors import MissingDerivative
 
 from .. import ops
-from ..core.modes import state
+from ..core.modes import running_user_code, state
 from ..core.random_streams import TANGENTS, Path, current_stream
 from ..dispatch.random_numbers import drawn_alike
 from ..forward_ad import dual_at_level
@@ -287,7 +287,9 @@ def apply_with_jvp(cls: type[Function], args: tuple[Any, ...], named: dict[str, 
         if _may_change(cls):
             copies, kept = [_copied(item) for item in items], [_copied(item) for item in items]
             _carry_alike(level, kept, request)
-            found: Any = _written_back(items, copies, fused.apply(request, *copies, *kept))
+            made: Any = fused.apply(request, *copies, *kept)
+            with running_user_code():
+                found: Any = _written_back(items, copies, made)
         else:
             found = fused.apply(request, *items)
     as_tuple = len(found) > 2 or not found

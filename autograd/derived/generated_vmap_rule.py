@@ -127,7 +127,7 @@ class VmappedFunction(Function):
         return outputs if isinstance(raw, tuple) else outputs[0]
 
     @classmethod
-    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run the inner setup_context on a context of its own, and save its saved tensors, for all examples."""
         batch: Batch = inputs[0]
         level, setup = batch.level, cls._of._traits.setup

@@ -18,6 +18,7 @@ from ..core import dtypes
 from ..core.batched_data import Batched, batched
 from ..core.modes import state
 from ..core.recorder import Pending
+from ..core.transform_scopes import SCOPES
 from ..devices.serving import CPU, backend_for_kind, factory_device, is_device_array, to_host
 from ..registry.define_op import sizes_of
 from ..tensor.inference import mark_inference
@@ -190,6 +191,8 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
         _checked_dtype(ndarray)
     made: Any = _new(Tensor)  # as `Tensor.made` does, in a third of the time
     made._data, made._requires_grad, made._shares_memory = ndarray, False, True
+    if SCOPES:
+        made._made_in = state.here.scope
     return mark_inference(made) if state.here.inference else made
 
 

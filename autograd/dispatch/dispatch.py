@@ -15,6 +15,7 @@ from ..core.batched_data import Batched, innermost_vmap_level, without_closed_le
 from ..core.modes import Modes, state
 from ..core.recorder import Pending
 from ..core.transform_handlers import handlers
+from ..core.transform_scopes import SCOPES
 from ..devices.serving import as_kernel_result, is_on_device
 from ..nodes.closed_session import fetch_from_closed_session
 from ..registry.registry import Op, get_op
@@ -134,6 +135,8 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
     result._data = out
     result._counter = None
     result._requires_grad = needed
+    if SCOPES:
+        result._made_in = here.scope
     if needed:
         result.output_nr = 0
         result._grad_fn = node_of_two(op, operand, other, data, other_data, out, result)
@@ -159,6 +162,8 @@ def _made(
     # what is set here is read soon: an attribute of the instance is found in a third of the time of a default
     result._data = out
     result._counter = None
+    if SCOPES:
+        result._made_in = here.scope
     if needed and here.grad and ((dtype := out.dtype) is _FLOAT64 or dtype.kind in "fc"):
         result._requires_grad = True
         result.output_nr = 0

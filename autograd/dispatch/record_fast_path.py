@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.modes import Modes
 from ..core.recorder import Pending
+from ..core.transform_scopes import SCOPES
 from ..nodes.node import NO_EDGE, next_sequence
 from ..nodes.op_node import OpNode
 from ..registry.registry import Derivative, Op
@@ -83,6 +84,8 @@ def repeat_recorded_op(here: Modes, op: Op, operands: Sequence[Any], params: tup
     result._data = value
     result._counter = None
     result._requires_grad = False
+    if SCOPES:
+        result._made_in = here.scope
     if not needed or not here.grad:
         return result
     record: Any = value.record

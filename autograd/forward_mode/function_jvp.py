@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..core.batched_data import Batched
-from ..core.modes import state
+from ..core.modes import running_user_code, state
 from ..core.random_streams import JVP
 from ..forward_ad import check_size
 from ..mutation.inplace_tangents import begin
@@ -107,7 +107,8 @@ def _jvp(
         for saved in node.saved_for_forward or ()
     ]
     try:
-        return node._function.jvp(node, *given)
+        with running_user_code():
+            return node._function.jvp(node, *given)
     finally:
         here.grad, here.stream = before, outer
         node._saved = kept

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ..core.pytree import flatten
 from ..core.random_streams import PACK, Path, RandomStream, path_of_application
 from ..core.recorder import Pending, Recorder
 from ..core.transform_handlers import handlers
+from ..core.transform_scopes import SCOPES
 from ..devices.serving import device_guard, is_device_array, needs_device_guard
 from ..dispatch.device_dispatch import check_kinds, tensor_devices
 from ..forward_mode.function_jvp import propagate
@@ -49,6 +50,14 @@ from .function_outputs import check_returned, check_unmarked, wrap_outputs
 from .function_traits import FunctionTraits, may_mark, unwritten, unwritten_forward, unwritten_setup
 from .user_backward import densified, run_backward as run_backward
 from .writable_inputs import saved_copies
+
+if TYPE_CHECKING:
+    from .apply_types import Apply, NotWritten
+
+    def _typed_by_forward(method: Any) -> Apply: ...
+
+else:
+    _typed_by_forward = classmethod
 
 _HERE = contextlib.nullcontext()
 current_frame, references_to = sys._getframe, sys.getrefcount
@@ -108,16 +117,45 @@ class Function(FunctionClassMembers, metaclass=FunctionMeta):
     itself; what it returns of them is a new tensor.
     """
 
-    forward = staticmethod(unwritten_forward)
-    setup_context = staticmethod(unwritten_setup)
-    backward = staticmethod(unwritten)
-    vjp = staticmethod(unwritten)
+    if TYPE_CHECKING:
+
+        @staticmethod
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            """Compute the outputs: `forward(ctx, *args)`, or, with a `setup_context`, `forward(*args)`."""
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any, /) -> NotWritten | None:
+            """Save what backward needs, when forward takes no ctx."""
+
+        # of any arguments behind the first, so that those that a user names fit
+
+        @staticmethod
+        def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+            """Return one gradient (or None) per argument of forward, given one per output."""
+
+        @staticmethod
+        def vjp(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+            """Do the same, under its other name."""
+
+        @staticmethod
+        def jvp(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+            """Return one tangent per output, given one (or None) per argument of forward."""
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
+            """Return the outputs of a batch and where their batch dimension lies."""
+
+    else:
+        forward = staticmethod(unwritten_forward)
+        setup_context = staticmethod(unwritten_setup)
+        backward = staticmethod(unwritten)
+        vjp = staticmethod(unwritten)
     clear_saved_tensors_on_access = False
     boxed_grads_call = False
     writable_inputs = False
 
-    @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    @_typed_by_forward
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         """Apply the Function: run forward and, when a tensor argument requires grad, record it for backward.
 
         Raises:
@@ -348,6 +386,10 @@ def _forward(
             outer = here.stream  # a stream from now on, if it was a path
     node._path = here.stream = path
     here.grad = False
+    around = None
+    if SCOPES and here.scope is not None:
+        around = here.scope
+        here.scope = around.of_user_code()
     try:
         if traits.setup is None:
             if len(args) == 1 and not named:  # to spread one argument takes as long as to call
@@ -359,6 +401,8 @@ def _forward(
             traits.setup(node, args, raw)
     finally:
         here.grad, here.stream = before, outer
+        if around is not None:
+            here.scope = around
     if CLOCK[0] != since:
         check_unmarked(node, args, since)
     if recorded:

@@ -161,7 +161,7 @@ class NestedIOFunction(Function):
         )
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Apply the Function to nested arguments and return its nested outputs.
 
         Raises:

@@ -16,6 +16,7 @@ from raygrad.errors import AutogradError
 from ..core.array_layout import as_dense, is_dense_or_expanded
 from ..core.modes import state
 from ..core.recorder import Pending
+from ..core.transform_scopes import SCOPES
 from ..devices.serving import CPU, as_kernel_result, device_guard, is_device_array
 from ..dispatch.device_dispatch import zeros_on
 from ..nodes.closed_session import settle
@@ -42,6 +43,8 @@ def backward_on_arrays(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any
         tensor._data = grad if grad.flags.c_contiguous else as_dense(grad)
         tensor._requires_grad = False
         tensor._frozen = True
+        if SCOPES:
+            tensor._made_in = state.here.scope
         result = traits.backward(node, tensor)
     elif node._of_part and _is_nothing(grads):
         return [None] * len(node._inputs)

@@ -20,8 +20,10 @@ from ..core.batched_data import Batched, innermost_data
 from ..core.hooks import RemovableHandle
 from ..core.modes import state
 from ..core.recorder import Data, Recorder
+from ..core.transform_scopes import SCOPES
 from ..devices.serving import is_on_device
 from ..engine import engine
+from ..mutation.captured import check_not_captured
 from ..mutation.inplace import set_next_value
 from ..mutation.rebase_history import read_grad_fn
 from ..mutation.set_data import exchange_data
@@ -148,6 +150,8 @@ class GraphMethods:
         Raises:
             RuntimeError: it is a view.
         """
+        if SCOPES:
+            check_not_captured(self)
         if self._base is not None:
             raise AutogradError("Can't detach views in-place. Use detach() instead")
         if self.grad_fn is not None and self._counter is not None:

@@ -15,8 +15,9 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..core.batched_data import Batched
-from ..core.modes import state
+from ..core.modes import running_user_code, state
 from ..core.recorder import Pending, Recorder
+from ..core.transform_scopes import SCOPES
 from ..devices.defined_sums import write_into
 from ..devices.serving import device_guard, needs_device_guard, writable
 from ..nodes.device_nodes import DeviceOpNode, OnDevice
@@ -31,6 +32,7 @@ from ..storage.view_geometry import GeometricView
 from ..tensor.inference import check_change
 from ..vmap import whole_batch_change
 from . import inplace_tangents
+from .captured import check_not_captured
 from .copy_slices import CopySlices, ViewChange
 from .overlap import check_partial
 from .rebase_history import rebase_history
@@ -64,10 +66,12 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
             another shape, or a dtype that cannot be cast to the tensor's; its memory is read-only, or in part that of
             an operand.
     """
+    if SCOPES:
+        check_not_captured(tensor)
     if operands:
         check_partial(tensor, operands)
     if state.here.forward:
-        return inplace_tangents.in_place(tensor, compute, in_place)
+        return inplace_tangents.in_place(tensor, compute, _change)
     check_leaf(tensor)
     result = _fitted(tensor, compute(tensor))
     if type(result._data) is Batched and type(tensor._data) is not Batched:
@@ -102,6 +106,12 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
     return tensor
 
 
+def _change(tensor: Any, compute: Callable[[Any], Any]) -> Any:
+    """Do `in_place` for what stands behind a tensor that is changed: its tangents, and the tensor of all examples."""
+    with running_user_code():
+        return in_place(tensor, compute)
+
+
 def set_item(tensor: Any, index: Any, value: Any) -> None:
     """Do `tensor[index] = value`: eagerly and without gradient only the elements meant are touched."""
     if state.here.forward or (state.here.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
@@ -113,6 +123,8 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     elif state.special or recorder_of(tensor, value) is not None:
         in_place(tensor, lambda old: ops.with_item(old, index, value))
     else:
+        if SCOPES:
+            check_not_captured(tensor)
         check_leaf(tensor)
         _check_writeable(tensor)
         _announce(tensor, False)
@@ -242,7 +254,7 @@ def _write(tensor: Tensor, result: Tensor) -> None:
     before = counter[0]
     if type(tensor._data) is Batched or type(result._data) is Batched:
         value, new = whole_batch_change(tensor, result)
-        in_place(value, lambda old: new)
+        _change(value, lambda old: new)
     elif 0 not in tensor.shape:
         write_into(tensor._data, result._data)
     if counter[0] == before:  # what is under a batch counts its own change, with the same counter

@@ -20,17 +20,23 @@ from ..vmap import whole_batch_change
 from .view_replay import replay_view
 
 
-def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[Any, Callable[[Any], Any]], Any]) -> Any:
+def in_place(
+    tensor: Tensor,
+    compute: Callable[[Any], Any],
+    change: Callable[[Any, Callable[[Any], Any]], Any],
+    *,
+    writes: bool = True,
+) -> Any:
     """Do `inplace.in_place` under forward mode: the tensor, its base and views then have the tangents of their values.
-    `change` is that function.
+    `change` is that function. One that does not write to memory (`writes`) gives the tensor another shape of it.
 
     A tangent that is there is itself changed in place, so that its own views follow, as those of a value do.
     """
     levels: tuple[TangentLevel, ...] = state.forward
     # nodes keep what they are given: with gradients recorded, that must not be what is about to be overwritten
-    result = compute(_in_other_memory(levels, tensor) if state.grad else tensor)
+    result = compute(_in_other_memory(levels, tensor) if writes and state.grad else tensor)
     changes = [(tensor, result)]
-    while innermost_vmap_level(changes[-1]) is not None:
+    while writes and innermost_vmap_level(changes[-1]) is not None:
         changes.append(whole_batch_change(*changes[-1]))
     news = [[level.of(new) for level in levels] for _, new in changes]
     with active_levels(()):

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
-from ..core.modes import state
+from ..core.modes import running_user_code, state
+from ..core.transform_scopes import SCOPES
 from ..storage.storage import Storage
 from ..storage.version_counter import bump
 from ..storage.view import View, check_rebase
 from . import inplace_tangents
+from .captured import check_not_captured
 from .inplace import check_leaf, recorder_of
 from .rebase_history import rebase_history
 
@@ -30,8 +32,10 @@ def view_in_place(tensor: Tensor, show: Callable[[Any], Any]) -> Tensor:
         RuntimeError: it is a leaf that requires grad (or a view of one) and gradients are recorded; its history must
             not be rewritten; or it is a leaf that requires grad, of which there are views.
     """
+    if SCOPES:
+        check_not_captured(tensor)
     if state.here.forward:
-        return inplace_tangents.in_place(tensor, show, view_in_place)
+        return inplace_tangents.in_place(tensor, show, _view_of_tangent, writes=False)
     check_leaf(tensor)
     view, storage = tensor._view, tensor._storage
     if tensor._requires_grad and state.here.grad:
@@ -50,6 +54,12 @@ def view_in_place(tensor: Tensor, show: Callable[[Any], Any]) -> Tensor:
             recorder.write(tensor, "_data", shown._data)
     bump(tensor.counter())
     return tensor
+
+
+def _view_of_tangent(tensor: Tensor, show: Callable[[Any], Any]) -> Tensor:
+    """Do `view_in_place` for a tensor whose tangents are seen to, and for these."""
+    with running_user_code():
+        return view_in_place(tensor, show)
 
 
 def _become(tensor: Tensor, storage: Storage, show: Callable[[Any], Any]) -> None:

@@ -63,6 +63,10 @@ def geometry_from_strides(
         low, high = (offset + sum(pick(0, span) for span in spans) for pick in (min, max))
         inside = low >= 0 and high < prod(argument) * parts
         return ViewGeometry(tuple(range(len(argument))), parts, offset, strides) if inside else None
+    along = tuple([0 if n <= 1 else step for n, step in zip(argument, own, strict=True)])
+    if (shape, strides, parts, offset) == (argument, along, 1, 0):  # all of it, of an expanded one, too
+        dense = [0 if n <= 1 else step for n, step in zip(argument, _dense(argument, 1), strict=True)]
+        return ViewGeometry(tuple(range(len(argument))), 1, 0, tuple(dense))
     memory = element_numbers(argument, own, 0)
     memory = memory if parts == 1 else memory[..., None] + np.arange(parts)
     wanted: Array = element_numbers(shape, strides, offset)

@@ -22,6 +22,7 @@ from ..core.batched_data import Batched, innermost_data
 from ..core.hooks import HookDict, RemovableHandle
 from ..core.modes import state
 from ..core.recorder import Data, Pending, Recorder
+from ..core.transform_scopes import SCOPES
 from ..devices import Device, device_of
 from ..devices.defined_sums import add_gradient_in_place
 from ..devices.serving import is_device_array
@@ -31,6 +32,7 @@ from ..storage.view import has_node, record_alias
 from .inference import refuse_saving
 
 if TYPE_CHECKING:
+    from ..core.transform_scopes import TransformScope
     from ..methods.surface import Surface
     from ..nodes.accumulator import AccumulateGrad
     from ..nodes.current_pass import ExecutionEngine
@@ -71,6 +73,8 @@ class Tensor(Surface):
     """What made it; of a view None, too, once that has ended by a change of its memory: `grad_fn` makes the next."""
     output_nr: int = 0
     _counter: list[int] | None = None
+    _made_in: TransformScope | None = None
+    """The innermost transform, but vmap, that ran when it was made (FT-07)."""
     _inference: list[int] | None = None
     """The counter of a tensor made in inference mode; the other one is then None."""
     _storage: Storage | None = None
@@ -99,7 +103,12 @@ class Tensor(Surface):
     """Where code that runs in a pass leaves what is to be called after it (EN-24)."""
 
     def __new__(cls, data: Any = (), *, requires_grad: bool = False) -> Tensor:
-        return data.detach() if isinstance(data, Tensor) else object.__new__(cls)
+        if isinstance(data, Tensor):
+            return data.detach()
+        made = object.__new__(cls)
+        if SCOPES:
+            made._made_in = state.here.scope
+        return made
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
         """Make a tensor of the default dtype from numbers or lists, or of an array as it is, copied; of a tensor, one
@@ -116,6 +125,8 @@ class Tensor(Surface):
         """Return a tensor around `data` as it is; with a producer it requires grad."""
         self = _new(Tensor)
         self._data = data
+        if SCOPES:
+            self._made_in = state.here.scope
         if grad_fn is not None:
             self._grad_fn = grad_fn
             self.output_nr = output_nr
@@ -131,6 +142,8 @@ class Tensor(Surface):
             apart: of an array of its own, by which nodes tell which of the two they have saved (CX-14).
         """
         other = object.__new__(Tensor)
+        if SCOPES:
+            other._made_in = state.here.scope
         data = self._data
         other._data = data.view() if apart and type(data) is np.ndarray else data
         if self._inference is None:

@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError
 from raygrad.tracebacks import public
 
 from .. import ops
-from ..core.modes import transforming
+from ..core.modes import open_scope, transforming
 from ..core.pytree import flatten, unflatten
 from ..forward_ad import dual_at_level, unpack_at_level
 from ..tensor.tangent_levels import TangentLevel, open_tangent_level
@@ -39,6 +39,13 @@ def jvp(
         RuntimeError: structures or shapes do not fit; `func` returns something else than tensors.
         ValueError: a primal or a tangent is no floating tensor.
     """
+    return _pushed(func, primals, tangents, strict, has_aux)
+
+
+def _pushed(
+    func: Callable[..., Any], primals: Any, tangents: Any, strict: bool, has_aux: bool, checks: bool = True
+) -> tuple[Any, ...]:
+    """Do `jvp`; if it `checks`, `func` must not change in place what it captures."""
     if not isinstance(primals, tuple):
         raise AutogradError(f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     given, structure = flatten(cast("Any", primals))
@@ -57,8 +64,8 @@ def jvp(
                 raise AutogradError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(leaf)}")
             if leaf.dtype.kind not in "fc":
                 raise ValueError(f"Expected {name[:-1]} to be floating point or complex, but got: {leaf.dtype}")
-    with transforming("jvp", reverse=False), open_tangent_level() as level:
-        duals = [dual_at_level(level, primal, tangent) for primal, tangent in zip(given, along, strict=True)]
+    with open_scope("jvp", checks) as scope, transforming("jvp", reverse=False), open_tangent_level() as level:
+        scope.given = duals = [dual_at_level(level, *pair) for pair in zip(given, along, strict=True)]
         output, aux = split_aux(func(*unflatten(structure, duals)), has_aux, _JVP)
         outputs, kind = output_tensors(output, _JVP)
         pairs = [_pair(level, tensor, strict) for tensor in outputs]
@@ -96,7 +103,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     """
     leaves, structure = flatten(primals)
     zeros = unflatten(structure, [ops.zeros_as(leaf).detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves])
-    value, _ = jvp(func, primals, zeros)
+    value, _ = _pushed(func, primals, zeros, False, False, checks=False)
 
     @public
     def derivative(*tangents: Any) -> Any:
@@ -109,6 +116,6 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                     f"tangent:{number} with shape {list(tangent.shape)} in flattened pytree doesn't match the shape "
                     f"{list(primal.shape)} of the corresponding primal."
                 )
-        return jvp(func, primals, tangents)[1]
+        return _pushed(func, primals, tangents, False, False, checks=False)[1]
 
     return value, derivative

@@ -13,8 +13,9 @@ from raygrad.errors import AutogradError
 from raygrad.tracebacks import public
 
 from .. import ops
-from ..core.modes import state, transforming
+from ..core.modes import open_scope, state, transforming
 from ..core.pytree import Structure, flatten, unflatten
+from ..core.transform_scopes import TransformScope
 from ..engine.engine import grad as engine_grad
 from ..nodes.once_differentiable import check_differentiable
 from ..tensor.tensor import Tensor
@@ -67,13 +68,15 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     @functools.wraps(func)
     def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(argnums, len(args))
-        inputs, structure, result = _traced(
-            "grad",
-            [args[position] for position in positions],
-            lambda chosen: func(*with_arguments(args, positions, chosen), **kwargs),
-        )
-        output, aux = split_aux(result, has_aux, _SCALAR)
-        found = unflatten(structure, gradients([_scalar(output)], inputs, None, retain_graph=None))
+        with open_scope("grad") as scope:
+            scope.given = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
+            inputs, structure, result = _traced(
+                scope,
+                [args[position] for position in positions],
+                lambda chosen: func(*with_arguments(args, positions, chosen), **kwargs),
+            )
+            output, aux = split_aux(result, has_aux, _SCALAR)
+            found = unflatten(structure, gradients([_scalar(output)], inputs, None, retain_graph=None))
         found = tuple(found) if isinstance(argnums, tuple) else found[0]
         value = without_inner_history(output)
         return found, ((value, tree_without_inner_history(aux)) if has_aux else value)
@@ -81,12 +84,13 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     return gradient_and_value
 
 
-def _traced(name: str, primals: Any, run: Callable[[Any], Any]) -> tuple[list[Tensor], Structure, Any]:
+def _traced(scope: TransformScope, primals: Any, run: Callable[[Any], Any]) -> tuple[list[Tensor], Structure, Any]:
     """Return aliases of the tensors in `primals`, their structure, and the result of `run` for these aliases."""
     aliases = InputAliases()
-    with transforming(name, reverse=True):
+    with transforming(scope.name, reverse=True):
         tensors, structure = tensors_in(primals)
         inputs = [aliases.of(tensor) for tensor in tensors]
+        scope.given = [*scope.given, *inputs]
         try:
             return inputs, structure, run(unflatten(structure, inputs))
         finally:
@@ -139,7 +143,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Raises:
         RuntimeError: an output is no floating tensor; (from the pullback) gradients of another structure or shape.
     """
-    inputs, structure, result = _traced("vjp", primals, lambda chosen: func(*chosen))
+    with open_scope("vjp") as scope:
+        inputs, structure, result = _traced(scope, primals, lambda chosen: func(*chosen))
     output, aux = split_aux(result, has_aux, "vjp(f, *primals)")
     outputs, kind = output_tensors(output, "vjp(f, *primals)")
     for tensor in outputs:

@@ -93,7 +93,7 @@ _SAID = frozenset("zeros_like ones_like full_like empty_like rand_like randint_l
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # other names are errors there, which a `__getattr__` would hide
     from raygrad import (
         amp as amp,
         autograd as autograd,
@@ -110,84 +110,26 @@ if TYPE_CHECKING:
         special as special,
         utils as utils,
     )
-    from raygrad.autograd.core.dtypes import float32 as float32, float64 as float64, int64 as int64
-    from raygrad.autograd.core.modes import (
-        enable_grad as enable_grad,
-        is_grad_enabled as is_grad_enabled,
-        no_grad as no_grad,
-        set_grad_enabled as set_grad_enabled,
-    )
-    from raygrad.autograd.core.worker_local import worker_local as worker_local
-    from raygrad.autograd.devices import device as device
-    from raygrad.autograd.dispatch.autocast import (
-        autocast as autocast,
-        get_autocast_dtype as get_autocast_dtype,
-        is_autocast_cache_enabled as is_autocast_cache_enabled,
-        is_autocast_enabled as is_autocast_enabled,
-    )
-    from raygrad.autograd.dispatch.creation import (
-        arange as arange,
-        as_tensor as as_tensor,
-        asarray as asarray,
-        empty as empty,
-        empty_like as empty_like,
-        eye as eye,
-        from_dlpack as from_dlpack,
-        from_numpy as from_numpy,
-        full as full,
-        full_like as full_like,
-        ones as ones,
-        ones_like as ones_like,
-        tensor as tensor,
-        zeros as zeros,
-        zeros_like as zeros_like,
-    )
-    from raygrad.autograd.dispatch.even_spacing import linspace as linspace, logspace as logspace
-    from raygrad.autograd.dispatch.random_numbers import (
-        generator as generator,
-        manual_seed as manual_seed,
-        rand as rand,
-        randint as randint,
-        randn as randn,
-    )
-    from raygrad.autograd.dispatch.rng_state import (
-        get_rng_state as get_rng_state,
-        set_rng_state as set_rng_state,
-    )
-    from raygrad.autograd.engine.checkpointing import checkpoint as checkpoint
-    from raygrad.autograd.nodes.anomaly import (
-        is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
-        is_anomaly_enabled as is_anomaly_enabled,
-    )
-    from raygrad.autograd.tensor.inference import (
-        inference_mode as inference_mode,
-        is_inference_mode_enabled as is_inference_mode_enabled,
-    )
-    from raygrad.autograd.tensor.tensor import Tensor as Tensor
-    from raygrad.autograd.vmap.vmap import vmap as vmap
-    from raygrad.client.session.pins import place as place
-    from raygrad.client.session.session import Session as Session
-    from raygrad.saving.save import load as load, save as save
-    from raygrad.tracebacks import set_full_tracebacks as set_full_tracebacks
-    from raygrad.workers.interpreter.user_emits import emit as emit
+    from raygrad.stubs.package import *  # noqa: F403 (generated; the star makes the names public to type checkers)
 
+else:
 
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"raygrad.{name}")
-    home = _HOMES.get(name)
-    if home is not None:
-        value = getattr(importlib.import_module(home), name)
-        if name in _SAID:
-            wrappers = importlib.import_module("raygrad.autograd.dispatch.argument_errors")
-            value = wrappers.with_argument_errors(value, __name__, name)
-    elif not name.startswith("_") and name in (ops := importlib.import_module(_OPS)).__all__:
-        value = ops.offered({name: getattr(ops, name)}, __name__)[name]
-    else:
-        hint = _INSTEAD.get(name)
-        raise AttributeError(f"module 'raygrad' has no attribute '{name}'{': ' if hint else ''}{hint or ''}")
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name in _SUBMODULES:
+            return importlib.import_module(f"raygrad.{name}")
+        home = _HOMES.get(name)
+        if home is not None:
+            value = getattr(importlib.import_module(home), name)
+            if name in _SAID:
+                wrappers = importlib.import_module("raygrad.autograd.dispatch.argument_errors")
+                value = wrappers.with_argument_errors(value, __name__, name)
+        elif not name.startswith("_") and name in (ops := importlib.import_module(_OPS)).__all__:
+            value = ops.offered({name: getattr(ops, name)}, __name__)[name]
+        else:
+            hint = _INSTEAD.get(name)
+            raise AttributeError(f"module 'raygrad' has no attribute '{name}'{': ' if hint else ''}{hint or ''}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

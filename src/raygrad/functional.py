@@ -28,18 +28,13 @@ class GradFactor(Function):
     """
 
     @staticmethod
-    def forward(x: Tensor, f: Any) -> Tensor:
-        """Return a view of all of `x`."""
-        return x.view_as(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Save the factor: a tensor as a saved tensor, a number as an attribute."""
-        _, factor = inputs
-        if isinstance(factor, Tensor):
-            ctx.save_for_backward(factor)
+    def forward(ctx: Any, x: Tensor, f: Any) -> Tensor:
+        """Return a view of all of `x`, and save the factor: a tensor as a saved tensor, a number as an attribute."""
+        if isinstance(f, Tensor):
+            ctx.save_for_backward(f)
         else:
-            ctx.factor = factor
+            ctx.factor = f
+        return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> tuple[Any, None]:

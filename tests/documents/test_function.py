@@ -81,7 +81,7 @@ def test_apply() -> None:
     assert Product.apply(leaf(3), leaf(4)).tolist() == [12]
     assert Product.apply(y=leaf(3), x=leaf(4), scale=2.0).tolist() == [24]
     with pytest.raises(TypeError, match="missing"):
-        Product.apply(leaf(3))
+        Product.apply(leaf(3))  # pyright: ignore[reportCallIssue]
 
 
 def test_forward() -> None:

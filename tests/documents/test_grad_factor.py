@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from inspect import getattr_static
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,13 +64,15 @@ def test_apply__of_an_instance() -> None:
 
 
 def test_forward() -> None:
-    x = leaf(1, 2)
-    assert GradFactor.forward(x, 3.0).tolist() == [1, 2]
+    x, ctx = leaf(1, 2), SimpleNamespace()
+    assert GradFactor.forward(ctx, x, 3.0).tolist() == [1, 2]
+    assert ctx.factor == 3
     assert instance().forward is GradFactor.forward
+    assert list(inspect.signature(GradFactor.forward).parameters) == ["ctx", "x", "f"]
 
 
 def test_setup_context() -> None:
-    assert GradFactor.setup_context is not Function.setup_context
+    assert GradFactor.setup_context is Function.setup_context  # forward takes the ctx
     assert context(factor=4.0).factor == 4
 
 
@@ -84,7 +88,6 @@ def test_vjp() -> None:
 
     class ByItsOtherName(Function):
         forward = staticmethod(GradFactor.forward)
-        setup_context = staticmethod(GradFactor.setup_context)
         vjp = staticmethod(GradFactor.backward)
 
     x = leaf(1, 2)
@@ -113,13 +116,14 @@ def test_generate_vmap_rule() -> None:
 
 
 def in_setup(act: Any) -> Any:
-    """Apply a GradFactor whose setup_context also calls `act(ctx, inputs, output)`; return its context."""
+    """Apply a GradFactor whose forward also calls `act(ctx, inputs, output)`; return its context."""
 
     class Acting(GradFactor):
         @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            GradFactor.setup_context(ctx, inputs, output)
-            act(ctx, inputs, output)
+        def forward(ctx: Any, x: Any, f: Any) -> Any:
+            output = GradFactor.forward(ctx, x, f)
+            act(ctx, (x, f), output)
+            return output
 
     return Acting.apply(leaf(1, 2), 2.0).grad_fn
 
@@ -259,6 +263,7 @@ def test_metadata() -> None:
 def test_register_hook() -> None:
     x = leaf(1, 2)
     y = GradFactor.apply(x, 2.0)
+    assert y.grad_fn is not None
     y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] + outputs[0], *inputs[1:]))
     y.sum().backward()
     assert x.grad.tolist() == [3, 3]
@@ -267,6 +272,7 @@ def test_register_hook() -> None:
 def test_register_prehook() -> None:
     x = leaf(1, 2)
     y = GradFactor.apply(x, 2.0)
+    assert y.grad_fn is not None
     y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 10,))
     y.sum().backward()
     assert x.grad.tolist() == [20, 20]

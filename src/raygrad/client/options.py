@@ -12,7 +12,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, cast
 
 import numpy as np
 
@@ -36,6 +36,19 @@ RAY_OPTIONS: Final = ("object_store_memory", "placement_group", "runtime_env", "
 
 SERVICE_OPTIONS: Final = ("allow_pickle", "ca", "token")
 """Options of a session on a service."""
+
+
+class SessionOptions(TypedDict, total=False):
+    """The options of sessions that not every address has, for type checkers; `options_of` checks them."""
+
+    allow_pickle: bool
+    ca: Any
+    object_store_memory: int | None
+    placement_group: Any
+    runtime_env: Mapping[str, Any] | None
+    token: Any
+    worker_options: Mapping[str, Any] | None
+
 
 OURS: Final = frozenset(
     (

@@ -140,7 +140,7 @@ class ForeignFunction(Function):
         return (*output_specs, outcome)
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Apply the code to a call and tensors.
 
         Raises:

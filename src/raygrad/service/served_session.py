@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from raygrad.errors import ProtocolError, RaygradError, ServiceError, WaitTimeout
 from raygrad.proto.codec.graphs import decode_graph, encode_graph
@@ -177,8 +177,9 @@ class ServedSession:
             pass
         except (ProtocolError, ServiceError) as error:
             self.why = str(error)
-        except RaygradError as error:
+        except Exception as error:  # of any kind: requests are the other side's; no thread ends by them
             self.why = f"{type(error).__name__}: {error}"
+            log.debug("session %s", self.name, exc_info=True)
         finally:
             self._closed = True
             self._close()
@@ -233,7 +234,10 @@ class ServedSession:
             self._measured.use_data(json.loads(start.measured))
         except ValueError as error:
             raise ProtocolError(f"the measured costs are none: {error}") from error
-        limits = tuple([None if limit < 0 else float(limit) for limit in start.limits])
+        given: Any = start.limits
+        if type(given) is not tuple or any([type(one) is not float for one in cast("tuple[Any, ...]", given)]):
+            raise ProtocolError("the limits of time are no numbers")
+        limits = tuple([None if limit < 0 else limit for limit in cast("tuple[float, ...]", given)])
         settings = DriverSettings(
             cluster=cluster_of(start.cluster),
             measured=self._measured,

@@ -149,7 +149,11 @@ class Server:
     def _refused(self, connection: ServerConnection, code: str) -> None:
         with self._lock:
             self._counts["refusals_total"] += 1
-        log.warning("refused %s: %s", connection.remote_address[0], code)
+        try:
+            host = connection.remote_address[0]
+        except OSError:
+            host = "who is gone"
+        log.warning("refused %s: %s", host, code)
 
     def _metrics(self) -> str:
         sessions = [session for session, _ in list(self._sessions.values())]
@@ -182,9 +186,11 @@ class Server:
                 left = error.rcvd is not None and error.rcvd.code in LEFT
                 if left or not session.await_client():
                     session.end("its client has closed it" if left else "its client is gone")
-        except (RaygradError, ConnectionEnded, OSError, ValueError, TypeError) as error:
+        except Exception as error:  # of any kind: what came is the other side's, and no thread of this side ends by it
             code = error.code if isinstance(error, ServiceError) else "protocol"
             self._refused(socket, code)
+            if not isinstance(error, RaygradError | ConnectionEnded):
+                log.debug("a message that could not be read", exc_info=True)
             with suppress(ConnectionClosed, RaygradError):
                 connection.send(Refused(code, str(error)))
             if session is not None:
@@ -270,7 +276,11 @@ class Server:
         welcome = Welcome(
             name, session.key, self._epoch, grace, cluster, executor.host, unasked, most_bytes, time.monotonic()
         )
-        connection.send(welcome)
+        try:
+            connection.send(welcome)
+        except BaseException:
+            session.end("its client is gone")
+            raise
         log.info("session %s opened with %d workers", name, len(executor.cluster.workers))
         return session
 

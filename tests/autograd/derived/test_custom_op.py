@@ -1,5 +1,7 @@
 """Ops with a user's entries, applied as Functions (AC); tests/conformance/contract/ac.py has the programs."""
 
+# pyright: reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """Errors of the functions that the package offers: what is of a wrong type is named, with PyTorch's type of error."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import inspect

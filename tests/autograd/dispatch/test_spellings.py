@@ -1,5 +1,7 @@
 """NumPy's spellings of arguments, in functions and methods, and the errors for names that are none."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import inspect

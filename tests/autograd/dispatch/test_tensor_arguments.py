@@ -77,7 +77,7 @@ def test_where_pytorch_takes_a_number_it_is_taken(which: str) -> None:
     [
         (lambda x: rg.maximum(x, 2.0), r"^maximum\(\): argument 'other' \(position 2\) must be Tensor, not float$"),
         (lambda x: x.maximum(2.0), r"^maximum\(\): argument 'other' \(position 1\) must be Tensor, not float$"),
-        (lambda x: rg.maximum(x1=x, x2=2), r"^maximum\(\): argument 'other' \(position 2\) must be Tensor, not int$"),
+        (lambda x: rg.maximum(x1=x, x2=2), r"^maximum\(\): argument 'other' \(position 2\) must be Tensor, not int$"),  # pyright: ignore[reportCallIssue]
         (lambda x: x.addmm(2, x), r"^addmm\(\): argument 'mat1' \(position 1\) must be Tensor, not int$"),
         (lambda x: rg.sin(2), r"^sin\(\): argument 'input' \(position 1\) must be Tensor, not int$"),
         (lambda x: x.equal(2), r"^equal\(\): argument 'other' \(position 1\) must be Tensor, not int$"),

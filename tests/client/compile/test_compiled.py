@@ -920,7 +920,7 @@ def test_what_user_code_reads_is_watched_where_the_function_does_not_reach_that_
             return g * factor
 
     monkeypatch.setattr(rg, "scaled_of_the_test", lambda: Scaled, raising=False)
-    step = session.compile(lambda x: rg.scaled_of_the_test().apply(x) * 1.0)
+    step = session.compile(lambda x: rg.scaled_of_the_test().apply(x) * 1.0)  # pyright: ignore[reportAttributeAccessIssue]
     x = rg.tensor([1.0])
     found: list[float] = []
     for factor in (2.0, 2.0, 2.0, 5.0, 5.0):  # noqa: B007

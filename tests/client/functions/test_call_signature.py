@@ -88,7 +88,7 @@ def test_what_is_known_of_contexts_is_one_entry_per_size_and_no_more_than_so_man
 
 class Copies(rg.autograd.Function):
     @staticmethod
-    def forward(x: Any, *others: Any, scale: float = 1.0, shift: float = 1.0) -> Any:
+    def forward(x: Any, *others: Any, scale: Any = 1.0, shift: float = 1.0) -> Any:
         return x * 1.0
 
     @staticmethod
@@ -102,7 +102,7 @@ class Copies(rg.autograd.Function):
 
 class CopiesToo(Copies):
     @staticmethod
-    def forward(x: Any, *others: Any, scale: float = 1.0, shift: float = 1.0) -> Any:
+    def forward(x: Any, *others: Any, scale: Any = 1.0, shift: float = 1.0) -> Any:
         return x * 1.0 + 0.0
 
 

@@ -186,7 +186,7 @@ def test_unknown_addresses_and_options_are_refused() -> None:
     with pytest.raises(ValueError, match=r"expected 'local' .*, 'ray' .*, 'ray:HOST:PORT' or 'wss://HOST:PORT'"):
         rg.Session("spark")
     with pytest.raises(ValueError, match="unknown options for a local session: colour"):
-        rg.Session(colour="blue")
+        rg.Session(colour="blue")  # pyright: ignore[reportCallIssue]
     with pytest.raises(ValueError, match="from 1 to 100,000, got 0"):
         rg.Session(workers=0)
 

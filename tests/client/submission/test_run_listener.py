@@ -99,7 +99,7 @@ def test_gradients_that_were_undefined_once_are_known_to_be_so_at_times(session:
     with session:
         for place in (0, 1, 1):
             inputs: Any = [rg.ones(2, requires_grad=True) for _ in range(2)]
-            EndsAt.apply(*inputs, place).sum().backward()
+            EndsAt.apply(inputs[0], inputs[1], place).sum().backward()
             assert [one.grad is None for one in inputs] == [place == 0, place == 1]
             session._waiter.wait_for_everything()
         assert [observed.undefined for observed in session._observed.gradients.values()] == [(0, 1)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.core.transform_scopes import SCOPES
 from raygrad.autograd.functions.function_outputs import record_unchanged, warn_of_captured
 from raygrad.autograd.mutation.inplace import rebase_on_function
 from raygrad.autograd.storage.view import function_creation, record_alias, record_function_view
@@ -42,6 +43,8 @@ def fresh_outputs(signature: FunctionSignature, values: Sequence[Pending], node:
         flows = node is not None and signature.differentiable[number]
         made = _new(Tensor)
         made._data, made._requires_grad = value, flows
+        if SCOPES:
+            made._made_in = state.here.scope
         if flows:
             made._grad_fn, made.output_nr = node, number
         results.append(made)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.session_threads import OPEN_SESSIONS, OpenSession
@@ -41,6 +41,7 @@ from ..functions.user_code import UserCode
 from ..options import (
     MOST_THREADS,
     MOST_WORKERS,
+    SessionOptions,
     all_tensors,
     array_of,
     checked_address,
@@ -167,8 +168,9 @@ class Session:
         blas_threads: int = 1,
         costs: str | os.PathLike[str] | None = None,
         journal: str | os.PathLike[str] | None = None,
-        **options: Any,
+        **options: Unpack[SessionOptions],
     ) -> None:
+        given = cast("dict[str, Any]", options)
         address, workers = session_defaults.with_defaults(address, workers)
         address = checked_address(address)
         count, scale = checked_workers(workers)
@@ -188,9 +190,9 @@ class Session:
         costs = None if costs is None else path_of("Session(costs=...)", costs)
         self._saved_state = SavedState(checked_journal(journal))
         if scale is not None:
-            check_elastic(address, gpus=gpus, memory=memory, gpu_memory=gpu_memory, options=options)
-        check_options(address, workers=count, gpus=gpus, strict=strict, options=options)
-        check_limits(memory, gpu_memory, count, gpus=address == "local" or asks_for_gpus(gpus, options))
+            check_elastic(address, gpus=gpus, memory=memory, gpu_memory=gpu_memory, options=given)
+        check_options(address, workers=count, gpus=gpus, strict=strict, options=given)
+        check_limits(memory, gpu_memory, count, gpus=address == "local" or asks_for_gpus(gpus, given))
         self.address = address
         self.saved = checked_policy(saved, "saved")
         measured = MeasuredCosts()
@@ -207,7 +209,7 @@ class Session:
             most=None if scale is None else scale.most,
             strict=strict,
             blas_threads=blas_threads,
-            options=options,
+            options=given,
         )
         try:
             measured.links_were(**opened.links(), more_come=scale is not None)
