@@ -9,6 +9,7 @@ of trading memory for a second forward.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -97,15 +98,26 @@ class _SecondRun:
                 f"{_described(expected[0]) if expected else 'saved nothing more'}; {_REMEDY}"
             )
         self.saved[place] = value
-        if place + 1 == len(region.saved):
+        if place + 1 == len(region.saved) and region.stops_early:
             raise _AllRecomputed
 
 
 class CheckpointedRegion:
-    """One call of `checkpoint`: its function and arguments, what the first run saved, and the second run."""
+    """One call of `checkpoint`: its function and arguments, what the first run saved, and the second run.
 
-    def __init__(self, function: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
-        self._function = function
+    Attributes:
+        stops_early: the second run ends when all that the first saved is there, and not at the function's end.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        named: dict[str, Any],
+        around: AbstractContextManager[Any],
+        stops_early: bool,
+    ) -> None:
+        self._function, self._around, self.stops_early = function, around, stops_early
         leaves, self._tree = flatten((tuple(args), dict(named)))
         self._leaves = [_Argument(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self._random, self._casting = GeneratorState(), capture_modes()
@@ -155,7 +167,8 @@ class CheckpointedRegion:
         outer, here.replaying = here.replaying, True
         try:
             with enable_grad(), self._random.again(), restored_modes(self._casting), with_pack_hooks(second.hooks()):
-                self._function(*args, **named)
+                with self._around:
+                    self._function(*args, **named)
         except _AllRecomputed:
             pass
         finally:
@@ -206,6 +219,24 @@ def checkpoint(function: Callable[..., R], *args: Any, **named: Any) -> R:
         raise TypeError(f"checkpoint expects a function and its arguments, got {type(function).__name__}")
     if not state.here.grad or state.here.inference:
         return function(*args, **named)
-    region = CheckpointedRegion(function, args, named)
-    with with_pack_hooks(region.hooks()):
+    return checkpointed(function, args, named)
+
+
+def checkpointed(
+    function: Callable[..., R],
+    args: Sequence[Any],
+    named: dict[str, Any],
+    contexts: tuple[AbstractContextManager[Any], AbstractContextManager[Any]] | None = None,
+    stops_early: bool = True,
+) -> R:
+    """Return `checkpoint(function, *args, **named)` with gradients recorded.
+
+    Args:
+        function, args, named: as of `checkpoint`.
+        contexts: the context managers in which the first run and the second run.
+        stops_early: as of `CheckpointedRegion`.
+    """
+    around, again = contexts or (nullcontext(), nullcontext())
+    region = CheckpointedRegion(function, args, named, again, stops_early)
+    with with_pack_hooks(region.hooks()), around:
         return function(*args, **named)

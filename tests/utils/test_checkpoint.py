@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -70,3 +71,71 @@ def test_bad_arguments_are_refused() -> None:
         checkpoint(rg.sin, leaf(1.0), preserve_rng_state=False)
     with pytest.raises(TypeError, match="expects a function"):
         checkpoint(leaf(1.0), leaf(1.0))
+
+
+def _story(T: Any, early_stop: bool | None, override: bool | None, twice: bool = False) -> list[Any]:
+    """What the contexts and the region of a checkpoint tell, and the gradient."""
+    told: list[Any] = []
+
+    @contextmanager
+    def telling(name: str) -> Any:
+        told.append(f"enter {name}")
+        try:
+            yield
+        finally:
+            told.append(f"leave {name}")
+
+    def region(x: Any) -> Any:
+        told.append("begin")
+        y = x.sin()
+        told.append("between")
+        z = y.exp() * 2.0
+        told.append("end")
+        return z.sum() + 1.0
+
+    module = T.utils.checkpoint
+    x = T.tensor([0.5, 1.0], requires_grad=True)
+    options = {} if early_stop is None else {"early_stop": early_stop}
+    around = nullcontext() if override is None else module.set_checkpoint_early_stop(override)
+
+    class Again:
+        """A context that may be entered again, for a second backward."""
+
+        def __enter__(self) -> None:
+            told.append("enter second")
+
+        def __exit__(self, *_: Any) -> None:
+            told.append("leave second")
+
+    with around:
+        y = module.checkpoint(region, x, use_reentrant=False, context_fn=lambda: (telling("first"), Again()), **options)
+    told.append("backward")
+    y.backward(retain_graph=twice)
+    if twice:
+        y.backward()
+    return [*told, x.grad.tolist()]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("inside", [False, True], ids=["eagerly", "in a session"])
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("override", [None, False, True])
+@pytest.mark.parametrize("early_stop", [None, False, True])
+def test_contexts_and_early_stop(early_stop: bool | None, override: bool | None, twice: bool, inside: bool) -> None:
+    torch = pytest.importorskip("torch")
+    import_module("torch.utils.checkpoint")
+    expected = _story(torch, early_stop, override, twice)
+    with rg.Session() if inside else nullcontext():
+        told = _story(rg, early_stop, override, twice)
+    assert told[:-1] == expected[:-1]
+    assert told[-1] == pytest.approx(expected[-1], rel=1e-5)
+
+
+def test_what_a_region_is_not_asked_for() -> None:
+    x = leaf(1.0)
+    with pytest.raises(ValueError, match="use_reentrant=False"):
+        checkpoint(lambda x: x * 2, x, use_reentrant=True, context_fn=lambda: (nullcontext(), nullcontext()))
+    with pytest.raises(ValueError, match="determinism_check"):
+        checkpoint(lambda x: x * 2, x, determinism_check="none")
+    with pytest.raises(ValueError, match="debug"):
+        checkpoint(lambda x: x * 2, x, debug=True)
