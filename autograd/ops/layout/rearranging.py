@@ -157,6 +157,13 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     check_least_dims("tensor_split", input, 1)
     axis = axis_of(dim, input.ndim)
     extent = input.shape[axis]
+    if hasattr(indices_or_sections, "ndim"):
+        if indices_or_sections.dtype.kind not in "iu" or indices_or_sections.ndim > 1:
+            raise AutogradError(
+                "tensor_split: expected a tensor of integers, a number or a vector, but got "
+                f"{indices_or_sections.dtype} of shape {list(indices_or_sections.shape)}"
+            )
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         count = indices_or_sections
         if count <= 0:

@@ -15,6 +15,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ...core.type_promotion import promote
 from ...dispatch.dispatch import call
 from ...dispatch.shape_errors import check_not_negative, check_positive
 from ...registry.define_op import Shape, conj, contiguous, define, quiet, space_of
@@ -214,7 +215,7 @@ def _convolved(
 ) -> Any:
     name = f"conv{dims}d"
     input, batched = _batched(name, input, dims)
-    if bias is not None and input.dtype != bias.dtype:
+    if bias is not None and input.dtype != bias.dtype and promote((input.dtype, bias.dtype), (), ()) != input.dtype:
         raise AutogradError(f"Input type ({input.dtype}) and bias type ({bias.dtype}) should be the same")
     _checked(name, input, weight, weight.shape[1] * groups if weight.ndim > 1 else 0, groups)
     steps, spreads = _steps(name, stride, dilation, dims)

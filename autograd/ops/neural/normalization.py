@@ -14,7 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...core.modes import no_grad
-from ...dispatch.shape_errors import check_least_dims, check_positive
+from ...dispatch.shape_errors import check_positive
 from ...registry.dtype_constraints import floats_alone, real_floats, real_numbers, takes
 from ..elementwise.arithmetic import add, clamp_min, mul
 from ..elementwise.division import div
@@ -46,11 +46,24 @@ def _centred(input: Any, dims: Sequence[int], eps: float) -> Any:
     return mul(input - mean(input, dims, True), rsqrt(spread + eps))
 
 
-def _check_scales(name: str, shape: Sequence[int], **scales: Any) -> None:
-    """Check that there is a number for each place that is scaled.
+def _check_channels(name: str, input: Any, **vectors: Any) -> None:
+    """Check that there is a number for each channel.
 
     Raises:
-        RuntimeError: there are others.
+        RuntimeError: there are more or fewer.
+    """
+    for argument, vector in vectors.items():
+        if vector is not None and input.ndim > 1 and math.prod(vector.shape) != input.shape[1]:
+            raise ShapeError(
+                f"{name}: {argument} should contain {input.shape[1]} elements, not {math.prod(vector.shape)}"
+            )
+
+
+def _check_scales(name: str, shape: Sequence[int], **scales: Any) -> None:
+    """Check that scales have a shape.
+
+    Raises:
+        RuntimeError: they have another.
     """
     for argument, scale in scales.items():
         if scale is not None and tuple(scale.shape) != tuple(shape):
@@ -134,10 +147,9 @@ def batch_norm(
         ValueError: one value per channel in training.
         RuntimeError: no statistics where they are used.
     """
-    check_least_dims("batch_norm", input, 2)
     shape = _per_channel(input)
     given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    _check_scales("batch_norm", (input.shape[1],), **given)
+    _check_channels("batch_norm", input, **given)
     if not training:
         if running_mean is None or running_var is None:
             raise AutogradError("Expected running_mean and running_var to be defined when training=False")
@@ -166,7 +178,7 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    _check_scales("instance_norm", (input.shape[1],), **given)
+    _check_channels("instance_norm", input, **given)
     dims = list(range(2, input.ndim))
     _update_running(running_mean, mean(mean(input, dims), 0), momentum)
     _update_running(running_var, mean(var(input, dims), 0), momentum)

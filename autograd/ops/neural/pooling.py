@@ -278,15 +278,16 @@ def _wanted(name: str, size: Any, input: Any, dims: int) -> list[int]:
         raise ValueError(f"{name}: Input dimension should be at least {dims + 1}, but got {input.ndim}")
     if input.ndim < dims + ("max" in name or dims == 1):
         raise ShapeError(f"{name}: Expected {dims + 1} or {dims + 2} dimensions, but got {input.ndim}")
-    if input.ndim > dims + 2 or 0 in input.shape[-dims - ("max" in name) :]:
-        raise ShapeError(
-            f"{name}: Expected {dims + 1}D or {dims + 2}D input with non-zero size for non-batch dimensions, but got "
-            f"{list(input.shape)}"
-        )
     given = [size] * dims if isinstance(size, int) or size is None else list(size)
     if len(given) != dims:
         raise AutogradError(f"{name}: output_size should contain {dims} int{'s' * (dims > 1)}, but got {given}")
     check_not_negative(name, "output_size", [want for want in given if want is not None])
+    empty = 0 in input.shape[-dims - ("max" in name) :] and 0 not in given
+    if empty or (dims < 3 and input.ndim > dims + 2):
+        raise ShapeError(
+            f"{name}: Expected {dims + 1}D or {dims + 2}D input with non-zero size for non-batch dimensions, but got "
+            f"{list(input.shape)}"
+        )
     return [n if want is None else int(want) for want, n in zip(given, input.shape[-dims:], strict=True)]
 
 
