@@ -24,6 +24,7 @@ from ..registry.define_op import sizes_of
 from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
 from .device_dispatch import copied, made_on, move_recorded
+from .operand_errors import wrong_argument
 
 # ---- from data -------------------------------------------------------------------------------------------------------
 
@@ -244,6 +245,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor filled with one number, of the dtype that the number has."""
+    check_number("full", "fill_value", 2, fill_value)
     wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
     return made_leaf(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
 
@@ -293,6 +295,7 @@ def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of a tensor's shape and dtype filled with one number."""
+    check_number("full_like", "fill_value", 2, fill_value)
     return _like(input, fill_value, dtype, device, requires_grad)
 
 
@@ -310,6 +313,8 @@ def arange(
     """
     if end is None:
         start, end = 0, start
+    for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
+        check_number("arange", argument, position + 1, value)
     start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if wanted is not None and wanted.kind in "bc":
@@ -330,6 +335,16 @@ def arange(
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
     count = math.ceil((end - start) / step)
     return made_leaf(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
+
+
+def check_number(function: str, argument: str, position: int, value: Any) -> None:
+    """Check that an argument is a number, or an array or tensor of numbers.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if value is None or isinstance(value, str | bytes):
+        raise wrong_argument(function, argument, position, "a number", type(value).__name__)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

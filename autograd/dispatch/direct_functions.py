@@ -16,6 +16,7 @@ from ..registry.codegen import ABSENT
 from ..registry.registry import Op
 from ..tensor.tensor import Tensor
 from .dispatch import call_few
+from .operand_errors import wrong_argument
 from .spellings import missing_argument, respelled
 from .tensor_arguments import NUMBERS, number_among, tensor_positions
 
@@ -51,6 +52,8 @@ def binary_function(op: Op, module: str, doc: str) -> OfTwo:
         try:
             if spelled or other is ABSENT:
                 return respelled(made, {"input": input, "other": other}, spelled)
+            if other is None:
+                raise wrong_argument(op.name, "other", 2, "Tensor or a number", "NoneType")
             return call_few(op, input, other)
         except BaseException as error:  # of any kind: it goes on as it is
             leave(error)
@@ -73,6 +76,8 @@ def refusing_numbers(function: Callable[..., Any], method: bool) -> OfTwo:
                 return respelled(made, {"input": input, "other": other}, spelled)
             if type(input) is not Tensor and type(input) in NUMBERS:
                 raise number_among(function, (input, other), method)
+            if other is None:
+                raise wrong_argument(op.name, "other", 2 - method, "Tensor or a number", "NoneType")
             return call_few(op, input, other)
         except BaseException as error:  # of any kind: it goes on as it is
             leave(error)
@@ -82,10 +87,11 @@ def refusing_numbers(function: Callable[..., Any], method: bool) -> OfTwo:
         try:
             if spelled or other is ABSENT:
                 return respelled(made, {"input": input, "other": other}, spelled)
-            if type(other) is not Tensor and (type(other) in NUMBERS or type(input) in NUMBERS):
-                raise number_among(function, (input, other), method)
-            if type(input) is not Tensor and type(input) in NUMBERS:
-                raise number_among(function, (input, other), method)
+            if type(input) is not Tensor or type(other) is not Tensor:
+                for position, operand in enumerate((input, other)):
+                    if type(operand) in NUMBERS or not hasattr(operand, "dtype"):
+                        name, kind = ("input", "other")[position], type(operand).__name__
+                        raise wrong_argument(op.name, name, position + 1 - method, "Tensor", kind)
             return call_few(op, input, other)
         except BaseException as error:  # of any kind: it goes on as it is
             leave(error)

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError, DtypeError, MissingKernel
+from raygrad.errors import AutogradError, MissingKernel
 
 from ..core import dtypes
 from ..tensor.tensor import Tensor
-from .creation import float_dtype, made_leaf
+from .creation import check_number, float_dtype, made_leaf
+from .operand_errors import wrong_argument
 
 
 def linspace(
@@ -26,7 +27,7 @@ def linspace(
         RuntimeError: `steps` is negative.
     """
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
-    _check_steps("linspace", steps)
+    _check_steps("linspace", start, end, steps)
     if dtype is None and (isinstance(start, complex) or isinstance(end, complex)):
         dtype = dtypes.of_number(1j)
     wanted = float_dtype(dtype)
@@ -35,9 +36,17 @@ def linspace(
     return made_leaf(device, lambda xp: _evenly(xp, start, end, int(steps), wanted), requires_grad)
 
 
-def _check_steps(name: str, steps: Any) -> None:
+def _check_steps(name: str, start: Any, end: Any, steps: Any) -> None:
+    """Check the bounds and the number of steps.
+
+    Raises:
+        TypeError: they are no numbers, or the steps no integer.
+        RuntimeError: the steps are less than none.
+    """
+    check_number(name, "start", 1, start)
+    check_number(name, "end", 2, end)
     if not isinstance(steps, int | np.integer):
-        raise DtypeError(f"{name}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
+        raise wrong_argument(name, "steps", 3, "int", type(steps).__name__)
     if steps < 0:
         raise AutogradError("number of steps must be non-negative")
 
@@ -71,7 +80,7 @@ def logspace(
         RuntimeError: `steps` is negative.
     """
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
-    _check_steps("logspace", steps)
+    _check_steps("logspace", start, end, steps)
     if dtype is None and any(isinstance(x, complex) for x in (start, end)):
         dtype = dtypes.of_number(1j)
     wanted = float_dtype(dtype)

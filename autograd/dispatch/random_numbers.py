@@ -9,6 +9,7 @@ whether examples differ.
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, MissingKernel
 
 from ..core import dtypes
 from ..core.batched_data import BatchedDraw, batched
@@ -280,7 +281,7 @@ def _placed_draw(draw: Callable[[], Any], place: Any) -> Any:
 def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     wanted = float_dtype(dtype)
     if wanted.kind not in "fc":
-        raise AutogradError(f"random numbers of a distribution are floating, not {wanted}")
+        raise MissingKernel(f'"normal" not implemented for {wanted}: random numbers of a distribution are floating')
     own = sizes_of(size)
 
     def drawn(leading: tuple[int, ...]) -> Any:
@@ -309,6 +310,11 @@ def randint(
     """Return integers drawn evenly from [low, high); `low` is 0 when only one bound is given."""
     if size is None:
         low, high, size = 0, low, high
+    if high is None:
+        low, high = 0, low
+    low, high = operator.index(low), operator.index(high)
+    if low >= high:
+        raise AutogradError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     shape = sizes_of((size,))
     return _random_leaf(

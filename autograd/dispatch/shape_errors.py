@@ -33,6 +33,16 @@ def fits(value: Any, dtype: np.dtype[Any]) -> bool:
     return int(bounds.min) <= value <= int(bounds.max)
 
 
+def check_index(name: str, index: Any) -> None:
+    """Check that a tensor names elements: that it is one of integers.
+
+    Raises:
+        RuntimeError: it is not.
+    """
+    if index.dtype.kind not in "iu":
+        raise AutogradError(f"{name}(): Expected dtype int32/int64 for index, but got {index.dtype}")
+
+
 def check_some(name: str, tensors: Sequence[Any]) -> None:
     """Check that there are tensors.
 

@@ -125,7 +125,6 @@ class ElementwiseInPlace:
     nan_to_num_: Method
     negative_: Method
     nextafter_: Method
-    nextafter_: Method
     rad2deg_: Method
     renorm_: Method
     round_: Method

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from raygrad.errors import DeviceError
+from raygrad.errors import DeviceError, ShapeError
 
 from .. import ops
 from ..core import dtypes
@@ -125,7 +125,13 @@ class ShapeMethods(Operators):
 
     @property
     def H(self) -> Tensor:
-        """A matrix transposed and conjugated."""
+        """A matrix transposed and conjugated.
+
+        Raises:
+            RuntimeError: it is a vector, or has more than two dimensions.
+        """
+        if self.ndim not in (0, 2):
+            raise ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
         return ops.conj(ops.t(self))
 
     def expand(self, *args: Any, size: Any = None) -> Tensor:

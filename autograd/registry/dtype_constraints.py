@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from raygrad.errors import MissingKernel
+from raygrad.errors import AutogradError, MissingKernel
 
 from ..core.modes import is_grad_enabled
 from .codegen import compile_wrapper
@@ -71,6 +71,23 @@ def checked(check: Callable[[str, tuple[Any, ...]], None]) -> Callable[[Callable
         return made
 
     return around
+
+
+def alike(*positions: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for a function made of ops: its arguments at these positions, where they are tensors or
+    arrays, have one dtype.
+
+    Raises:
+        RuntimeError: they have several.
+    """
+
+    def check(name: str, given: tuple[Any, ...]) -> None:
+        dtypes = [given[place].dtype for place in positions if hasattr(given[place], "dtype")]
+        if any(dtype != dtypes[0] for dtype in dtypes[1:]):
+            found = " and ".join([str(dtype) for dtype in dtypes])
+            raise AutogradError(f"{name}: expected tensors of one dtype, but got {found}; convert one of them")
+
+    return checked(check)
 
 
 def takes(admits: Admits, operands: int = 1) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -15,9 +15,10 @@ from raygrad.errors import AutogradError, DtypeError
 
 from ...dispatch.direct_functions import binary_function
 from ...dispatch.dispatch import call, call_few
+from ...dispatch.operand_errors import wrong_argument
 from ...dispatch.tensor_arguments import NUMBERS
 from ...registry.define_op import conj, define, infer_elementwise, log_of_sum, quiet
-from ...registry.dtype_constraints import floats_alone, no_bools, no_complex, real_floats, real_numbers, takes
+from ...registry.dtype_constraints import alike, floats_alone, no_bools, no_complex, real_floats, real_numbers, takes
 from ..layout.axis_order import zeros_apart
 from .division import div
 from .unary import exp, log
@@ -286,11 +287,15 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 
 def clamp_min(input: Any, min: Any) -> Any:
     """Return `input`, but at least `min`."""
+    if min is None:
+        raise wrong_argument("clamp_min", "min", 2, "Tensor or a number", "NoneType")
     return clamp(input, min)
 
 
 def clamp_max(input: Any, max: Any) -> Any:
     """Return `input`, but at most `max`."""
+    if max is None:
+        raise wrong_argument("clamp_max", "max", 2, "Tensor or a number", "NoneType")
     return clamp(input, None, max)
 
 
@@ -362,6 +367,7 @@ hypot = binary_function(
 # ---- compositions ----------------------------------------------------------------------------------------------------
 
 
+@alike(0, 2)
 @takes(floats_alone, 2)
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """Return `input + weight * (end - input)`."""

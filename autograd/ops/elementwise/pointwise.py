@@ -17,7 +17,7 @@ from ...dispatch.direct_functions import OfTwo, binary_function, unary_function
 from ...dispatch.dispatch import call
 from ...dispatch.shape_errors import check_not_negative
 from ...registry.define_op import conj, define, infer_comparison, infer_elementwise, infer_same, quiet, xp
-from ...registry.dtype_constraints import no_complex, real_floats, takes
+from ...registry.dtype_constraints import alike, no_complex, real_floats, takes
 from ..layout.axis_order import to_dtype, zeros_as
 from ..reduction.reduce import sum
 from .arithmetic import add, atan2, logaddexp, mul, pow, sub
@@ -70,6 +70,7 @@ def positive(input: Any) -> Any:
     return input
 
 
+@alike(0, 1)
 @takes(real_floats, 2)
 def polar(abs: Any, angle: Any) -> Any:
     """Return complex numbers of given sizes and angles."""

@@ -7,6 +7,7 @@ precise to the last bits; the others are computed on whole arrays.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -117,12 +118,18 @@ def polygamma(n: int, input: Any) -> Any:
     """
     if n < 0:
         raise AutogradError(f"polygamma(n, x) does not support negative n, got {n}")
-    return call(_POLYGAMMA, (input,), (int(n),))
+    return call(_POLYGAMMA, (input,), (operator.index(n),))
 
 
 @takes(real_numbers)
 def mvlgamma(input: Any, p: int) -> Any:
-    """Return the logarithm of the multivariate gamma function of dimension `p`."""
+    """Return the logarithm of the multivariate gamma function of dimension `p`.
+
+    Raises:
+        RuntimeError: `p` is less than one.
+    """
+    if p < 1:
+        raise AutogradError(f"mvlgamma: p has to be greater than or equal to 1, but got {p}")
     out = p * (p - 1) / 4 * math.log(math.pi) + lgamma(input)
     for j in range(1, p):
         out = out + lgamma(input - j / 2)

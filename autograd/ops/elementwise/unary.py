@@ -7,6 +7,7 @@ A rule saves the operand or the result, whichever alone is enough.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -242,7 +243,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     """
     if decimals:
         real_floats("round to decimals", (input,), input.dtype)
-    return call(_ROUND, (input,), (int(decimals),))
+    return call(_ROUND, (input,), (operator.index(decimals),))
 
 
 # ---- signs -----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from raygrad.errors import AutogradError
 from ...core import type_promotion
 from ...dispatch.dispatch import call, call_few, call_met
 from ...dispatch.operand_conversion import promote_operands
+from ...dispatch.operand_errors import wrong_argument
 from ...dispatch.shape_errors import fits
 from ...registry.define_op import broadcast_shape, define, like_operand, row_by_row, shapes_of, space_of, xp
 from ...registry.registry import Op
@@ -171,6 +172,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     Raises:
         RuntimeError: the mask is not of bools, or `value` is no number, or one that the dtype does not have.
     """
+    if value is None or isinstance(value, str):
+        raise wrong_argument("masked_fill", "value", 3, "a number or Tensor", type(value).__name__)
     if not fits(value, input.dtype):
         _masked_fill_infer((), input, mask, value)
     return call(_MASKED_FILL, (input, mask, value))

@@ -11,7 +11,9 @@ from typing import Any
 from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import check_index
 from ...registry.define_op import Op, Shape, axis_of, broadcast_shape, define, infer_shaped, space_of
+from ...registry.dtype_constraints import alike
 from ..elementwise.where import where
 from ..layout.shape import expand, reshape
 from .indexing import INDEX, INDEX_PUT, zeros_around
@@ -25,6 +27,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return the slices of `input` along `dim` that `index`, a vector, names."""
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
+    check_index("index_select", index)
     if not input.ndim:
         axis_of(dim, 0)
         return reshape(index_select(reshape(input, (1,)), 0, index), ())
@@ -32,6 +35,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return call(INDEX, (input, reshape(index, (1, -1))), ((axis,),))
 
 
+@alike(0, 3)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return `input` with the slices of `source` times `alpha` added where `index` names."""
     axis = axis_of(dim, input.ndim)
@@ -50,6 +54,7 @@ def check_slices(name: str, shape: Shape, axis: int, index: Any, source: Shape) 
     """
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    check_index(name, index)
     if len(shape) <= 1 and len(source) <= 1:
         if math.prod(source) != math.prod(index.shape):
             raise IndexError(
@@ -142,6 +147,7 @@ _GATHER_GRAD = define(
 def gather(input: Any, dim: int, index: Any) -> Any:
     """Return `input[i][index[i][j][k]][k]` (for `dim` 1 of three), in the shape of `index`."""
     axis = axis_of(dim, input.ndim)
+    check_index("gather", index)
     if input.ndim != index.ndim and input.ndim + index.ndim == 1:  # a number counts as a vector of one
         return reshape(gather(reshape(input, (-1,)), 0, reshape(index, (-1,))), index.shape)
     if 0 in index.shape and index.ndim != input.ndim:  # nothing is gathered, in whatever shape
@@ -158,7 +164,13 @@ def scatter_zeros(source: Any, dim: int, index: Any, shape: Shape) -> Any:
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Return the elements of `input` at `indices` along `dim`, the two broadcast to each other; indices below zero
     count from the end."""
-    extent = math.prod(input.shape) if dim is None else input.shape[dim] if input.ndim else 1
+    if dim is not None and input.ndim != indices.ndim:
+        raise ShapeError(
+            "take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{list(input.shape)} and {list(indices.shape)}"
+        )
+    check_index("take_along_dim", indices)
+    extent = math.prod(input.shape) if dim is None else input.shape[axis_of(dim, input.ndim)] if input.ndim else 1
     indices = where(indices < 0, indices + extent, indices)
     if dim is None:
         return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
@@ -187,6 +199,7 @@ def _scatter(a: Any, index: Any, source: Any, axis: int, accumulate: bool) -> An
 
 def _scatter_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> Any:
     axis, _ = params
+    check_index("scatter", index)
     check_grid("scatter", index.shape, a.shape, axis)
     if not hasattr(source, "shape"):
         return a.shape, a.dtype

@@ -11,6 +11,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
 
+from ...dispatch.shape_errors import check_not_negative
 from ...registry.define_op import axis_of, like_operand, space_of
 from ..layout.axis_order import to_dtype
 from ..layout.joining import without_sharing
@@ -48,6 +49,7 @@ def repeat_interleave(
     shape = tuple(input.shape)
     if hasattr(repeats, "shape"):
         return _each(input, repeats, axis, output_size)
+    check_not_negative("repeat_interleave", "repeats", (repeats,))
     if output_size is not None and output_size != repeats * shape[axis]:
         raise AutogradError(f"repeat_interleave: allocated size does not match required size, got {output_size}")
     wide = expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :]))

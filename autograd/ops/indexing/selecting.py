@@ -7,24 +7,25 @@ Most are composed of the ops in `indexing` and `gathering`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError, MissingKernel
+from raygrad.errors import AutogradError, MissingKernel, ShapeError
 
 from ...dispatch.dispatch import call
-from ...dispatch.shape_errors import is_at_hand
+from ...dispatch.shape_errors import check_index, is_at_hand
 from ...registry.define_op import axis_of, broadcast_shape, conj, define, like_operand, quiet, real_of, space_of
-from ...registry.dtype_constraints import no_bools, no_complex
+from ...registry.dtype_constraints import alike, no_bools, no_complex
 from ...tensor.tensor import Tensor
 from ..elementwise.arithmetic import clamp_min
 from ..elementwise.complex_numbers import real
 from ..elementwise.division import div
 from ..elementwise.where import keep, where
 from ..layout.axis_order import to_dtype, zeros_as
-from ..layout.diagonals import put_diagonal
+from ..layout.diagonals import diagonal, put_diagonal
 from ..layout.shape import expand, reshape
 from ..reduction.reduce import cumsum
 from .gathering import (
@@ -49,6 +50,8 @@ PUBLIC = """
 
 def masked_select(input: Any, mask: Any) -> Any:
     """Return the elements where `mask` holds, as a vector; in a session, waits for their number."""
+    if mask.dtype.kind != "b":
+        raise AutogradError(f"masked_select: expected a mask of bools, but got mask with dtype {mask.dtype}")
     shape = broadcast_shape("masked_select", [input.shape, mask.shape])
     return expand(input, shape)[expand(mask, shape)]
 
@@ -76,6 +79,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 # ---- by index tensors ------------------------------------------------------------------------------------------------
 
 
+@alike(0, 3)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Return `input` with the slices of `source` along `dim` put where `index`, a vector, names."""
     axis = axis_of(dim, input.ndim)
@@ -99,6 +103,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return call(INDEX_PUT, (input, value, reshape(index, (1, -1))), ((axis,), False))
 
 
+@alike(0, 2)
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """Return `input` with `values` put at (or, to `accumulate`, added to) `input[indices]`."""
     index = tuple([slice(None) if entry is None else entry for entry in indices])
@@ -112,6 +117,7 @@ def take(input: Any, index: Any) -> Any:
     return reshape(input, (-1,))[index]
 
 
+@alike(0, 2)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Return `input` with the elements of `source` put at (or added to) places in the flattened tensor."""
     flat = index_put(reshape(input, (-1,)), (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate)
@@ -126,24 +132,54 @@ def take_along_axis(input: Any, indices: Any, axis: int = -1) -> Any:
 # ---- regions ---------------------------------------------------------------------------------------------------------
 
 
-def _part(input: Any, axis: int, entry: Any) -> tuple[Any, ...]:
-    return take_apart((*[slice(None)] * axis, entry), input.shape)[0]
+def _put_part(name: str, input: Any, src: Any, axis: int, entry: Any) -> Any:
+    """Return `input` with `src` as the part that an entry of an index along `axis` names."""
+    part = take_apart((*[slice(None)] * axis, entry), input.shape)[0]
+    shape = list(input.shape)
+    extents = [] if isinstance(entry, int) else [len(range(*entry.indices(shape[axis])))]
+    wanted = [*shape[:axis], *extents, *shape[axis + 1 :]]
+    if list(src.shape) != wanted:
+        raise ShapeError(
+            f"{name}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size "
+            f"= {wanted}"
+        )
+    return put_region(input, src, part)
 
 
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
-    """Return `input` with `src` as its slice at `index` of dimension `dim`."""
-    return put_region(input, src, _part(input, axis_of(dim, input.ndim), index))
+    """Return `input` with `src` as its slice at `index` of dimension `dim`.
+
+    Raises:
+        RuntimeError: `src` is not of the shape of that slice.
+    """
+    return _put_part("select_scatter", input, src, axis_of(dim, input.ndim), operator.index(index))
 
 
 def slice_scatter(
     input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
-    """Return `input` with `src` as its elements from `start` to `end` of dimension `dim`."""
-    return put_region(input, src, _part(input, axis_of(dim, input.ndim), slice(start, end, step)))
+    """Return `input` with `src` as its elements from `start` to `end` of dimension `dim`.
+
+    Raises:
+        RuntimeError: `src` is not of the shape of that part, or there is no positive step.
+    """
+    if step <= 0:
+        raise AutogradError(f"slice_scatter: slice step must be positive, but got {step}")
+    return _put_part("slice_scatter", input, src, axis_of(dim, input.ndim), slice(start, end, step))
 
 
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """Return `input` with `src` as its diagonal."""
+    """Return `input` with `src` as its diagonal.
+
+    Raises:
+        RuntimeError: `src` is not of the shape of the diagonal.
+    """
+    wanted = tuple(diagonal(input, offset, dim1, dim2).shape)
+    if tuple(src.shape) != wanted:
+        raise ShapeError(
+            f"diagonal_scatter: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(wanted)}"
+        )
     return put_diagonal(input, src, offset, axis_of(dim1, input.ndim), axis_of(dim2, input.ndim))
 
 
@@ -210,6 +246,7 @@ def _neutral_of(kind: str, dtype: Any) -> Any:
     return _NEUTRAL[kind]
 
 
+@alike(0, 3)
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return `input` with the elements of `src` reduced into the places that `gather` would read.
 
@@ -223,7 +260,13 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     if reduce not in _NEUTRAL:
         raise AutogradError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     axis = axis_of(dim, input.ndim)
+    check_index("scatter_reduce", index)
     check_grid("scatter_reduce", index.shape, input.shape, axis)
+    if index.ndim != src.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
+        raise ShapeError(
+            f"scatter_reduce: Expected index {list(index.shape)} to have as many dimensions as src {list(src.shape)}, "
+            "and to be no larger"
+        )
     source = src if tuple(src.shape) == tuple(index.shape) else src[tuple([slice(0, n) for n in index.shape])]
     base = input if include_self else put_along_dim(input, axis, index, _neutral_of(reduce, input.dtype))
     if reduce in ("amax", "amin"):

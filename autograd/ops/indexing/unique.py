@@ -6,6 +6,7 @@ Composed of other ops. Their number depends on values, so a session waits for it
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     no_bools("bincount", (), input.dtype)
     if input.ndim != 1 or input.dtype.kind not in "iu":
         raise AutogradError("bincount only supports 1-d non-negative integral inputs.")
+    minlength = operator.index(minlength)
     if minlength < 0:
         raise AutogradError("minlength should be >= 0")
     extent = minlength

@@ -5,6 +5,7 @@ diag_embed, diagflat and the indices of triangles are in `rearranging`.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -97,22 +98,22 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     first, second = axis_of(dim1, input.ndim), axis_of(dim2, input.ndim)
     if first == second:
         raise AutogradError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return call(_DIAGONAL, (input,), (int(offset), first, second))
+    return call(_DIAGONAL, (input,), (operator.index(offset), first, second))
 
 
 def diag(input: Any, diagonal: int = 0) -> Any:
     """Return the diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim == 2:
-        return call(_DIAGONAL, (input,), (int(diagonal), 0, 1))
+        return call(_DIAGONAL, (input,), (operator.index(diagonal), 0, 1))
     if input.ndim != 1:
         raise AutogradError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     extent = input.shape[0] + abs(diagonal)
-    return call(_DIAGONAL_GRAD, (input,), (int(diagonal), 0, 1, (extent, extent)))
+    return call(_DIAGONAL_GRAD, (input,), (operator.index(diagonal), 0, 1, (extent, extent)))
 
 
 def on_diagonal(input: Any, offset: int, first: int, second: int, shape: Shape) -> Any:
     """Return zeros of `shape` with the last dimension of `input` on a diagonal."""
-    return call(_DIAGONAL_GRAD, (input,), (int(offset), first, second, shape))
+    return call(_DIAGONAL_GRAD, (input,), (operator.index(offset), first, second, shape))
 
 
 def put_diagonal(input: Any, value: Any, offset: int, first: int, second: int) -> Any:
@@ -123,10 +124,10 @@ def put_diagonal(input: Any, value: Any, offset: int, first: int, second: int) -
 def tril(input: Any, diagonal: int = 0) -> Any:
     """Return the lower triangle of the last two dimensions, zeros above."""
     check_least_dims("tril", input, 2)
-    return call(_TRIL, (input,), (int(diagonal),))
+    return call(_TRIL, (input,), (operator.index(diagonal),))
 
 
 def triu(input: Any, diagonal: int = 0) -> Any:
     """Return the upper triangle of the last two dimensions, zeros below."""
     check_least_dims("triu", input, 2)
-    return call(_TRIU, (input,), (int(diagonal),))
+    return call(_TRIU, (input,), (operator.index(diagonal),))

@@ -5,6 +5,7 @@ dstack, column_stack, tensor_split and the like, which are composed of these, ar
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...dispatch.dispatch import call
-from ...dispatch.shape_errors import check_least_dims, check_some
+from ...dispatch.shape_errors import check_least_dims, check_not_negative, check_some
 from ...registry.define_op import axis_of, contiguous, define, sizes_of
 from ...storage.view import mark_multiple_views
 from .shape import dense_copy, expand, reshape
@@ -229,7 +230,7 @@ def select(input: Any, dim: int, index: int) -> Any:
     """Return the slice at `index` of dimension `dim`."""
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    return input[_along(axis_of(dim, input.ndim), int(index))]
+    return input[_along(axis_of(dim, input.ndim), operator.index(index))]
 
 
 # ---- repeating -------------------------------------------------------------------------------------------------------
@@ -244,6 +245,7 @@ def tile(input: Any, *dims: Any) -> Any:
 def repeat(input: Any, *repeats: Any) -> Any:
     """Return `input` repeated along each dimension; there are at least as many counts as dimensions."""
     counts = sizes_of(repeats)
+    check_not_negative("repeat", "the number of repeats", counts)
     if len(counts) < input.ndim:
         raise ShapeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * (len(counts) - input.ndim) + tuple(input.shape)

@@ -7,17 +7,18 @@ They have no kernels and no derivatives of their own.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, ShapeError
 
 from ...core import dtypes
 from ...devices.serving import factory_device, make
 from ...dispatch.operand_errors import check_operand
-from ...dispatch.shape_errors import check_least_dims, check_some
+from ...dispatch.shape_errors import check_least_dims, check_not_negative, check_some
 from ...registry.define_op import axis_of, conj, like_operand, sizes_of, space_of
 from ...registry.dtype_constraints import integers_alone, no_bools, takes
 from ...registry.vjp_rules import sum_to
@@ -59,7 +60,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     first, second = (axis_of(d, input.ndim) for d in dims)
     if first == second:
         raise AutogradError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    turns = k % 4
+    turns = operator.index(k) % 4
     if turns == 1:
         return transpose(flip(input, second), first, second)
     if turns == 2:
@@ -131,6 +132,11 @@ def column_stack(tensors: Sequence[Any]) -> Any:
 
 def block_diag(*tensors: Any) -> Any:
     """Return the matrix with the given matrices along its diagonal, zeros elsewhere."""
+    for number, tensor in enumerate(tensors):
+        if tensor.ndim > 2:
+            raise ShapeError(
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {number} has {tensor.ndim}"
+            )
     blocks = [_at_least_2d(t) for t in tensors]
     rows, columns = (sum(b.shape[i] for b in blocks) for i in (0, 1))
     out = None
@@ -203,6 +209,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     for t in given:
         if t.ndim > 1:
             raise AutogradError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t.ndim}D")
+    if any(t.dtype != given[0].dtype for t in given):
+        raise AutogradError("torch.meshgrid: expects all tensors to have the same dtype")
     vectors = [reshape(t, (-1,)) for t in given]
     swapped = indexing == "xy" and len(vectors) > 1
     if swapped:
@@ -220,6 +228,9 @@ def cartesian_prod(*tensors: Any) -> Any:
     """Return all combinations of one element of each vector, one a row."""
     for position, tensor in enumerate(tensors):
         check_operand("cartesian_prod", tensor, "tensors", position + 1)
+    for tensor in tensors:
+        if tensor.ndim != 1:
+            raise AutogradError(f"cartesian_prod: Expect a 1D vector, but got shape {list(tensor.shape)}")
     if len(tensors) == 1:
         return tensors[0]
     return stack([reshape(grid, (-1,)) for grid in meshgrid(*tensors)], -1)
@@ -290,6 +301,9 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Any:
     if dtype is not None:
         integers_alone(name, (), dtypes.as_dtype(dtype))
+    row, col, offset = operator.index(row), operator.index(col), operator.index(offset)
+    check_not_negative(name, "row", (row,))
+    check_not_negative(name, "col", (col,))
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     place = factory_device(device)
     return Tensor.made(make(place, lambda xp: xp.stack(getattr(xp, name)(row, offset, col)).astype(wanted)))

@@ -6,6 +6,7 @@ The elements of a window get dimensions of their own, at the end. Each of the tw
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,7 +157,7 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
         raise AutogradError(f"step is {step} but must be > 0")
     if not input.ndim:
         return reshape(input, (1,))[:size]
-    return call(_UNFOLD, (input,), (axis, int(size), int(step)))
+    return call(_UNFOLD, (input,), (axis, operator.index(size), operator.index(step)))
 
 
 def put_windows(input: Any, value: Any, axis: int, size: int, step: int) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
 from ...registry.define_op import contiguous, define
+from ...registry.dtype_constraints import alike
 from ..layout.shape import transpose, unsqueeze
 from .factorizations import _cholesky_backward, takes_square_matrices
 from .lu import check_info, eliminate
@@ -157,6 +158,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     return InverseAndInfo(inverse, info)
 
 
+@alike(0, 1)
 @takes_square_matrices
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """Return what `solve` returns and `info`: 0, or where a matrix turned out to be singular.

@@ -16,7 +16,7 @@ from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call_few
 from ...dispatch.operand_errors import wrong_argument
 from ...registry.define_op import broadcast_shape, conj, define, quiet
-from ...registry.dtype_constraints import no_bools
+from ...registry.dtype_constraints import alike, no_bools
 from ..elementwise.arithmetic import add, mul
 from ..layout.axis_order import zeros_as
 from ..layout.diagonals import diagonal
@@ -208,11 +208,13 @@ def _check_expands(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
         )
 
 
+@alike(0, 1)
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return `beta * input + alpha * (mat1 @ mat2)`."""
     return _plus(input, mm(mat1, mat2), beta, alpha)
 
 
+@alike(0, 1)
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return `beta * input + alpha * (mat @ vec)`."""
     return _plus(input, mv(mat, vec), beta, alpha)
@@ -223,11 +225,13 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     return _plus(input, outer(vec1, vec2), beta, alpha)
 
 
+@alike(0, 1)
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return `beta * input + alpha * bmm(batch1, batch2)`."""
     return _plus(input, bmm(batch1, batch2), beta, alpha)
 
 
+@alike(0, 1)
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return `beta * input + alpha * bmm(batch1, batch2).sum(0)`."""
     return _plus(input, sum(bmm(batch1, batch2), 0), beta, alpha)

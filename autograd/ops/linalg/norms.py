@@ -10,6 +10,7 @@ from typing import Any
 
 from raygrad.errors import AutogradError
 
+from ...dispatch.shape_errors import check_least_dims
 from ...registry.define_op import axis_of
 from ...registry.dtype_constraints import floats_alone, takes
 from ..elementwise.unary import abs
@@ -50,6 +51,9 @@ def matrix_norm(
         AutogradError: another norm, or one dimension given twice.
     """
     matrices = A if dtype is None else to_dtype(A, dtype)
+    check_least_dims("linalg.matrix_norm", A, 2)
+    if len(dim) != 2:
+        raise AutogradError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
     rows, columns = (axis_of(d, matrices.ndim) for d in dim)
     if rows == columns:
         raise AutogradError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")

@@ -14,7 +14,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
 from ...registry.define_op import contiguous, define, like_operand, space_of
-from ...registry.dtype_constraints import floats_alone, takes
+from ...registry.dtype_constraints import alike, floats_alone, takes
 from ..elementwise.complex_numbers import conj
 from ..layout.axis_order import zeros_as
 from ..layout.diagonals import tril
@@ -104,6 +104,7 @@ def householder_product(A: Any, tau: Any) -> Any:
     return _applied(A, tau, zeros_as(A) + like_operand(ones, A), False)
 
 
+@alike(0, 2)
 @takes(floats_alone)
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """Return the product of the reflections of `geqrf` (its adjoint for `transpose`) times `other`, or `other` times

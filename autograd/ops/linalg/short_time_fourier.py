@@ -129,6 +129,8 @@ def istft(
         raise AutogradError(
             f"istft: expected a tensor with 2 or 3 dimensions and elements, but got {list(input.shape)}"
         )
+    if window is not None and window.dtype.kind == "c" and not return_complex:
+        raise AutogradError("istft: complex windows are incompatible with return_complex=False")
     half = (input.shape[-2] != n_fft) if onesided is None else onesided
     if half and return_complex:
         raise AutogradError("cannot have onesided output if window or input is complex")

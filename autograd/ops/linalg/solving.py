@@ -7,6 +7,7 @@ matrices are in `triangular`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from ...registry.define_op import (
     real_of,
     space_of,
 )
+from ...registry.dtype_constraints import alike
 from ..elementwise.unary import log
 from ..elementwise.where import where
 from ..layout.shape import movedim, reshape, transpose, unsqueeze
@@ -140,7 +142,7 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 
 def _solve_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
-    if a.shape[-1] != b.shape[-2]:
+    if len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
         raise ShapeError(
             f"linalg.solve: Incompatible shapes of A and B for the equation AX = B: {list(a.shape)} and {list(b.shape)}"
         )
@@ -168,6 +170,7 @@ def is_vector(a: Any, b: Any) -> bool:
     return b.ndim == 1 or (b.ndim == a.ndim - 1 and tuple(b.shape) == tuple(a.shape[:-1]))
 
 
+@alike(0, 1)
 @takes_square_matrices
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """Return the X with `A @ X = B`, or `X @ A = B` unless `left`; B holds matrices, or a vector for each matrix.
@@ -318,6 +321,7 @@ def logdet(input: Any) -> Any:
 @takes_square_matrices
 def matrix_power(A: Any, n: int) -> Any:
     """Return the `n`-th power of matrices, by squaring; of the inverse for a negative `n`."""
+    n = operator.index(n)
     if n < 0:
         return matrix_power(with_autocast(inv)(A), -n)
     if n == 0:

@@ -14,7 +14,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ...dispatch.casting import with_autocast
 from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import axis_of, broadcast_shape, conj, like_operand, space_of
-from ...registry.dtype_constraints import floats_alone, takes
+from ...registry.dtype_constraints import alike, floats_alone, takes
 from ..elementwise.arithmetic import mul, sub
 from ..indexing.gathering import index_select
 from ..layout.shape import expand, permute, reshape
@@ -36,6 +36,7 @@ def vdot(input: Any, other: Any) -> Any:
     return matmul(conj(input), other)
 
 
+@alike(0, 1)
 @takes(floats_alone, 2)
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """Return the sums of products along `dim`, the first factor conjugated."""
@@ -117,6 +118,7 @@ def chain_matmul(*matrices: Any) -> Any:
     return product(0, count - 1)
 
 
+@alike(0, 1)
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """Return the vectors perpendicular to both, along a dimension of three: the first such one by default.
 
@@ -143,6 +145,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     return sub(mul(turned[0][0], turned[1][1]), mul(turned[0][1], turned[1][0]))
 
 
+@alike(0, 1)
 def cross_along(input: Any, other: Any, *, dim: int = -1) -> Any:
     """Return the vectors perpendicular to both, along a dimension of three: the last by default.
 

@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.dispatch import call
 from ...registry.define_op import broadcast_shape, define, like_operand, space_of
-from ...registry.dtype_constraints import floats_alone, takes
+from ...registry.dtype_constraints import alike, floats_alone, takes
 from ..layout.axis_order import zeros_as
 from ..layout.shape import expand, transpose
 from ..reduction import vector_norms
@@ -133,6 +133,7 @@ def svd_factors(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     return SingularValues(u, s, conjugate_transpose(vh))
 
 
+@alike(0, 1)
 @takes(floats_alone, 2)
 def triangular_solve(
     b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False

@@ -12,6 +12,7 @@ import numpy as np
 from raygrad.errors import LinAlgError, ShapeError
 
 from ...dispatch.dispatch import call
+from ...dispatch.shape_errors import check_least_dims
 from ...registry.define_op import broadcast_shape, contiguous, define, space_of, xp
 from ...registry.dtype_constraints import floats_alone, takes
 from ..layout.diagonals import tril, triu
@@ -63,6 +64,8 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
         LinAlgError: a zero on the diagonal.
         ShapeError: shapes that do not fit.
     """
+    check_least_dims("linalg.solve_triangular", A, 2)
+    check_least_dims("linalg.solve_triangular", B, 2)
     if not left:
         turned = solve_triangular(
             transpose(A, -2, -1), transpose(B, -2, -1), upper=not upper, unitriangular=unitriangular

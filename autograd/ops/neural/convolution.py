@@ -287,6 +287,7 @@ def _transposed(
     steps, spreads = _steps(name, stride, dilation, dims)
     borders, extra = _each(padding, dims, "padding"), _each(output_padding, dims, "output_padding")
     check_not_negative(name, "padding", borders)
+    check_not_negative(name, "output_padding", extra)
     if any(e >= max(step, spread) for e, step, spread in zip(extra, steps, spreads, strict=True)):
         raise AutogradError(f"output padding must be smaller than either stride or dilation, but got {list(extra)}")
     extents = tuple(

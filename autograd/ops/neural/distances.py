@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, ShapeError
 
 from ...dispatch.shape_errors import is_at_hand
 from ...registry.define_op import broadcast_shape
-from ...registry.dtype_constraints import floats_alone, real_floats, takes
+from ...registry.dtype_constraints import alike, floats_alone, real_floats, takes
 from ..elementwise.arithmetic import add, clamp_min, minimum, mul, sub
 from ..elementwise.division import div
 from ..elementwise.pointwise import xlogy
@@ -89,6 +89,19 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     return sum(losses) / input.shape[0] if reduction == "batchmean" else reduced(losses, reduction)
 
 
+def _check_sizes(name: str, input: Any, target: Any) -> None:
+    """Check that there is a target for each element.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"{name}: Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})"
+        )
+
+
+@alike(0, 1)
 @takes(real_floats, 2)
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """Return the cross entropy of probabilities; logarithms below -100 count as that.
@@ -96,6 +109,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     Raises:
         AutogradError: an element of `input` is not between 0 and 1.
     """
+    _check_sizes("binary_cross_entropy", input, target)
     losses = binary_losses(input, target)
     return reduced(losses if weight is None else mul(losses, weight), reduction)
 
@@ -105,6 +119,7 @@ def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Any:
     """Return the cross entropy of the sigmoid of `input`, without overflow; `pos_weight` weighs positive targets."""
+    _check_sizes("binary_cross_entropy_with_logits", input, target)
     losses = sub(mul(sub(1, target), input), mul(_weighted(target, pos_weight), logsigmoid(input)))
     return reduced(losses if weight is None else mul(losses, weight), reduction)
 
@@ -177,12 +192,30 @@ def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction
 
 
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
-    """Return what the first lacks to be `margin` above the second, where the target is 1; below, where it is -1."""
+    """Return what the first lacks to be `margin` above the second, where the target is 1; below, where it is -1.
+
+    Raises:
+        RuntimeError: the tensors have different numbers of dimensions.
+    """
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise ShapeError(
+            "margin_ranking_loss: All input tensors should have same dimension but got sizes: input1: "
+            f"{list(input1.shape)}, input2: {list(input2.shape)}, target: {list(target.shape)}"
+        )
     return reduced(clamp_min(neg(mul(target, sub(input1, input2))) + margin, 0), reduction)
 
 
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
-    """Return 1 less the cosine where the target is 1, what the cosine is above `margin` where it is -1."""
+    """Return 1 less the cosine where the target is 1, what the cosine is above `margin` where it is -1.
+
+    Raises:
+        RuntimeError: the target is no vector for matrices, or no number for vectors.
+    """
+    if target.ndim > 1 or not input1.ndim == input2.ndim == target.ndim + 1:
+        raise ShapeError(
+            f"cosine_embedding_loss: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors (and 0D or "
+            f"1D are there), but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}"
+        )
     tiny = 1e-12
     lengths = mul(sum(square(input1), -1) + tiny, sum(square(input2), -1) + tiny)
     cosine = sum(mul(input1, input2), -1) / sqrt(lengths)

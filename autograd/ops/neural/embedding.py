@@ -12,6 +12,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ...dispatch.shape_errors import check_positive
 from ...registry.define_op import like_operand, space_of
 from ..elementwise.arithmetic import add
 from ..elementwise.where import where
@@ -71,6 +72,7 @@ def scaled_dot_product_attention(
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """Return images (..., channels, height, width) with channels spread over pixels: `upscale_factor` times larger."""
     *batch, channels, height, width = input.shape
+    check_positive("pixel_shuffle", "upscale_factor", (upscale_factor,))
     r, n = upscale_factor, len(batch)
     if channels % (r * r):
         raise AutogradError(
@@ -85,6 +87,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """Return the inverse of `pixel_shuffle`."""
     *batch, channels, height, width = input.shape
+    check_positive("pixel_unshuffle", "downscale_factor", (downscale_factor,))
     r, n = downscale_factor, len(batch)
     if height % r or width % r:
         raise AutogradError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor {r}")
@@ -96,6 +99,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Return `input` (batch, channels, ...) with the channels of its groups taken in turn."""
     batch, channels, *rest = input.shape
+    check_positive("channel_shuffle", "groups", (groups,))
     if channels % groups:
         raise AutogradError(f"Number of channels must be divisible by groups. Got {channels} channels, {groups} groups")
     split = reshape(input, (batch, groups, channels // groups, *rest))

@@ -105,6 +105,12 @@ def interpolate(
     """
     (_nearest_of if mode == "nearest" else real_floats)("interpolate", (input,), input.dtype)
     dims = input.ndim - 2
+    for argument, asked in (("size", size), ("scale_factor", scale_factor)):
+        if isinstance(asked, list | tuple) and len(asked) != dims:
+            raise ValueError(
+                f"interpolate: Input and output must have the same number of spatial dimensions, but got input with "
+                f"{list(input.shape[2:])} and {argument} {list(asked)}"
+            )
     if dims < 1:
         raise ShapeError(f"interpolate: expected a batch and channels before the dimensions, got {list(input.shape)}")
     if mode not in _MODES or _DIMS.get(mode, dims) != dims:
@@ -123,8 +129,10 @@ def interpolate(
     else:
         assert size is not None
         sizes = [size] * dims if isinstance(size, int) else [int(n) for n in size]
-    if len(sizes) != dims or min(sizes) < 1:
-        raise AutogradError(f"interpolate: expected {dims} positive sizes, got {sizes}")
+    if min(sizes) < 1 or 0 in extents:
+        raise AutogradError(
+            f"interpolate: Input and output sizes should be greater than 0, but got {list(extents)} and {sizes}"
+        )
     for axis, (extent, count, scale) in enumerate(zip(extents, sizes, scales, strict=True), 2):
         ratio = extent / count if scale is None else scale
         if mode in ("nearest", "nearest-exact"):

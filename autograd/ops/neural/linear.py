@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...registry.dtype_constraints import alike
 from ..elementwise.arithmetic import add
 from ..layout.shape import transpose
 from ..linalg.einsum import einsum
@@ -21,6 +22,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return out if bias is None else add(out, bias)
 
 
+@alike(0, 1, 2)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """Return `input1 @ weight[k] @ input2` for each k along the last dimension, plus `bias`."""
     out = einsum("...i,kij,...j->...k", input1, weight, input2)

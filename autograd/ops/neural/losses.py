@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ...core import dtypes
 from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import define, quiet, space_of, xp
-from ...registry.dtype_constraints import real_floats, takes
+from ...registry.dtype_constraints import alike, real_floats, takes
 from ..elementwise.arithmetic import clamp_min, infer_elementwise, sub
 from ..elementwise.unary import abs, log, log1p, square
 from ..elementwise.where import where
@@ -105,6 +105,7 @@ def binary_losses(input: Any, target: Any) -> Any:
     return call_few(_BINARY, input, target)
 
 
+@alike(0, 2)
 @takes(real_floats)
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
     """Return minus the log-probability that `input` (classes along dimension 1) gives to the `target` classes.
@@ -113,6 +114,15 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         weight: a weight per class; the mean is over the weights.
         ignore_index: a target that counts nothing.
     """
+    if input.ndim in (1, 2) and (input.ndim == 2 or target.ndim == 1):
+        batch, given = (input.shape[0] if input.ndim == 2 else 1), (target.shape[0] if target.ndim else 0)
+        if batch != given:
+            raise ValueError(f"Expected input batch_size ({batch}) to match target batch_size ({given}).")
+    if weight is not None and tuple(weight.shape) != (input.shape[0 if input.ndim == 1 else 1],):
+        raise ShapeError(
+            f"nll_loss: weight tensor should be defined either for all {input.shape[0 if input.ndim == 1 else 1]} "
+            f"classes or no classes but got weight tensor of shape: {list(weight.shape)}"
+        )
     if not 1 <= input.ndim or target.ndim != input.ndim - 1:
         raise ShapeError(f"nll_loss: expected target with {input.ndim - 1} dimensions, got shape {list(target.shape)}")
     axis = 0 if input.ndim == 1 else 1

@@ -14,6 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...core.modes import no_grad
+from ...dispatch.shape_errors import check_least_dims, check_positive
 from ...registry.dtype_constraints import floats_alone, real_floats, real_numbers, takes
 from ..elementwise.arithmetic import add, clamp_min, mul
 from ..elementwise.division import div
@@ -45,6 +46,17 @@ def _centred(input: Any, dims: Sequence[int], eps: float) -> Any:
     return mul(input - mean(input, dims, True), rsqrt(spread + eps))
 
 
+def _check_scales(name: str, shape: Sequence[int], **scales: Any) -> None:
+    """Check that there is a number for each place that is scaled.
+
+    Raises:
+        RuntimeError: there are others.
+    """
+    for argument, scale in scales.items():
+        if scale is not None and tuple(scale.shape) != tuple(shape):
+            raise ShapeError(f"{name}: Expected {argument} to have shape {list(shape)}, but got {list(scale.shape)}")
+
+
 def _over_last(name: str, input: Any, normalized_shape: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
     wanted = tuple([int(n) for n in normalized_shape])
     if not wanted or tuple(input.shape[-len(wanted) :]) != wanted:
@@ -61,6 +73,7 @@ def layer_norm(
 ) -> Any:
     """Return `input` normalized over its last dimensions, which have `normalized_shape`."""
     dims, wanted = _over_last("layer_norm", input, normalized_shape)
+    _check_scales("layer_norm", wanted, weight=weight, bias=bias)
     return _scaled(_centred(input, dims, eps), weight, bias, wanted)
 
 
@@ -68,6 +81,7 @@ def layer_norm(
 def rms_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Any:
     """Return `input` divided by the root of the mean of its squares over its last dimensions."""
     dims, wanted = _over_last("rms_norm", input, normalized_shape)
+    _check_scales("rms_norm", wanted, weight=weight)
     eps = float(np.finfo(input.dtype).eps) if eps is None else eps
     return _scaled(mul(input, rsqrt(mean(square(input), dims, True) + eps)), weight, None, wanted)
 
@@ -87,6 +101,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(input.shape)} and num_groups={num_groups}"
         )
+    _check_scales("group_norm", (channels,), weight=weight, bias=bias)
     grouped = reshape(input, (batch, num_groups, channels // num_groups * math.prod(rest)))
     return _scaled(reshape(_centred(grouped, [2], eps), (batch, channels, *rest)), weight, bias, _per_channel(input))
 
@@ -119,7 +134,10 @@ def batch_norm(
         ValueError: one value per channel in training.
         RuntimeError: no statistics where they are used.
     """
+    check_least_dims("batch_norm", input, 2)
     shape = _per_channel(input)
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    _check_scales("batch_norm", (input.shape[1],), **given)
     if not training:
         if running_mean is None or running_var is None:
             raise AutogradError("Expected running_mean and running_var to be defined when training=False")
@@ -147,6 +165,8 @@ def instance_norm(
     """Return `input` (batch, channels, ...) normalized over each channel of each sample, or by running statistics."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    _check_scales("instance_norm", (input.shape[1],), **given)
     dims = list(range(2, input.ndim))
     _update_running(running_mean, mean(mean(input, dims), 0), momentum)
     _update_running(running_var, mean(var(input, dims), 0), momentum)
@@ -156,6 +176,7 @@ def instance_norm(
 @takes(real_numbers)
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
     """Return `input` (batch, channels, ...) divided by a power of the mean square of neighbouring channels."""
+    check_positive("local_response_norm", "size", (size,))
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     flat = reshape(square(input), (input.shape[0], 1, input.shape[1], math.prod(input.shape[2:])))

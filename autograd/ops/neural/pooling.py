@@ -15,7 +15,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...core import dtypes
-from ...dispatch.shape_errors import check_not_negative
+from ...dispatch.shape_errors import check_not_negative, check_positive
 from ...registry.define_op import Shape, like_operand, space_of
 from ...registry.dtype_constraints import only, real_floats, real_numbers, takes
 from ..elementwise.division import div
@@ -278,6 +278,11 @@ def _wanted(name: str, size: Any, input: Any, dims: int) -> list[int]:
         raise ValueError(f"{name}: Input dimension should be at least {dims + 1}, but got {input.ndim}")
     if input.ndim < dims + ("max" in name or dims == 1):
         raise ShapeError(f"{name}: Expected {dims + 1} or {dims + 2} dimensions, but got {input.ndim}")
+    if input.ndim > dims + 2 or 0 in input.shape[-dims - ("max" in name) :]:
+        raise ShapeError(
+            f"{name}: Expected {dims + 1}D or {dims + 2}D input with non-zero size for non-batch dimensions, but got "
+            f"{list(input.shape)}"
+        )
     given = [size] * dims if isinstance(size, int) or size is None else list(size)
     if len(given) != dims:
         raise AutogradError(f"{name}: output_size should contain {dims} int{'s' * (dims > 1)}, but got {given}")
@@ -368,6 +373,9 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     """Return the windows of images (batch, channels, height, width) as columns: (batch, channels * window, places)."""
     input, batched = _batched("unfold", input, 2)
     (kh, kw), spreads, (ph, pw), steps = (each_dimension(v, 2) for v in (kernel_size, dilation, padding, stride))
+    for argument, sizes in (("kernel_size", (kh, kw)), ("dilation", spreads), ("stride", steps)):
+        check_positive("unfold", argument, sizes)
+    check_not_negative("unfold", "padding", (ph, pw))
     taken = windows(pad(input, (pw, pw, ph, ph)), (2, 3), (kh, kw), steps, spreads)
     places = math.prod(taken.shape[2:4])
     out = reshape(permute(taken, (0, 1, 4, 5, 2, 3)), (input.shape[0], input.shape[1] * kh * kw, places))

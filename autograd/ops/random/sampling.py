@@ -5,6 +5,7 @@ Each draws evenly or normally distributed numbers, on the random stream of the m
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False) -> Any:
     """
     if input.ndim not in (1, 2):
         raise ShapeError("prob_dist must be 1 or 2 dim")
+    num_samples = operator.index(num_samples)
     if num_samples <= 0:
         raise AutogradError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > input.shape[-1]:

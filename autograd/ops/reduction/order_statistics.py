@@ -13,8 +13,9 @@ from raygrad.errors import AutogradError
 
 from ...core import dtypes
 from ...dispatch.dispatch import call
+from ...dispatch.operand_errors import wrong_argument
 from ...registry.define_op import axis_of, define, space_of, xp
-from ...registry.dtype_constraints import no_complex, real_floats, real_numbers, takes
+from ...registry.dtype_constraints import alike, no_complex, real_floats, real_numbers, takes
 from ...tensor.tensor import Tensor
 from ..elementwise.arithmetic import sub
 from ..elementwise.compare import isnan
@@ -126,6 +127,7 @@ def _shared_median(input: Any, of: Any) -> Any:
 _ROUNDED = {"lower": floor, "higher": ceil, "nearest": round}
 
 
+@alike(0, 1)
 @takes(real_floats)
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
@@ -142,6 +144,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
 
+@alike(0, 1)
 @takes(real_floats)
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
@@ -156,6 +159,8 @@ def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation:
             f"quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
         )
+    if q is None or isinstance(q, str):
+        raise wrong_argument("quantile", "q", 2, "a number or Tensor", type(q).__name__)
     if isinstance(q, float | int) and not 0 <= q <= 1:
         raise AutogradError(f"quantile() q must be in the range [0, 1] but got {q}")
     wanted: Any = q if isinstance(q, Tensor) else Tensor.made(space_of(input).asarray(q, input.dtype))

@@ -5,6 +5,7 @@ Medians, quantiles and searches in sorted tensors, composed of these, are in `or
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
 @takes(real_numbers)
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the `k` greatest elements along `dim` (or the smallest) and where they were, in order, `sorted` or not."""
-    axis = axis_of(dim, input.ndim)
+    axis, k = axis_of(dim, input.ndim), operator.index(k)
     if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
         raise AutogradError("selected index k out of range")
     order = argsort(input, dim, largest)
