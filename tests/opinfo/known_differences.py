@@ -105,15 +105,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "narrow_copy": {
         "error inputs": "PyTorch fails in an assertion of its own; here an IndexError, as of `narrow`",
     },
-    "nn.functional.max_unpool1d": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "nn.functional.max_unpool2d": {
-        "jvp": "results differ by more than the table allows",
-    },
-    "nn.functional.max_unpool3d": {
-        "jvp": "results differ by more than the table allows",
-    },
     "round.decimals_0": {
         "refused dtypes": "zero decimals round integers as none do, given or not",
     },
