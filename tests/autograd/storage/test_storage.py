@@ -228,11 +228,26 @@ def test_a_copy_is_told_from_a_view_in_a_session():
     assert values == [value.tolist() for value in changed()]
 
 
-def test_what_was_laid_out_by_a_change_may_be_a_copy():
-    with rg.Session():
+def test_what_a_kernel_laid_out_keeps_its_order_through_a_change_and_is_waited_for():
+    def changed() -> tuple[list[float], list[float]]:
         x = matrix(rg)
         y = x @ x.t()
         y.t().fill_(1.0)
+        maybe = y.reshape(-1)  # a view or a copy, by the order of the axes
+        maybe.add_(1)
+        return y.tolist(), maybe.tolist()
+
+    eagerly = changed()
+    for options in ({}, {"strict": True}, {"workers": 2}):
+        with rg.Session(**options):
+            assert changed() == eagerly
+
+
+def test_what_was_laid_out_by_a_change_may_be_a_copy():
+    with rg.Session():
+        x = matrix(rg)
+        y = (x @ x.t()).t()
+        y.fill_(1.0)
         maybe = y.reshape(-1)
         with pytest.raises(RuntimeError, match=r"not known whether a result of 'reshape' .* clone it"):
             maybe.add_(1)
