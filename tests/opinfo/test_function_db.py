@@ -1,5 +1,6 @@
 """The autograd Functions of PyTorch's own table, on its samples, under every kind of derivative and transform."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 from collections.abc import Callable
