@@ -70,7 +70,7 @@ def step_of(parameter: Any) -> None:
 
 WHERE = (
     r"raised (on worker \d around the run of|by node|by the (spill|load from disk) of what) "
-    r".*'(Keeps|exp|mul|sum|full)'.* \(.*test_planned_nodes_fail.py:\d+ in (chain|<listcomp>)\)"
+    r".*'(Keeps|exp|mul|sum|full)( \(vjp\))?'.*[ (].*test_planned_nodes_fail.py:\d+ in (chain|<listcomp>)"
 )
 
 

@@ -184,7 +184,8 @@ class MixedOnRay:
         """Run a program; return also who asked for transfers, how many the plans of its runs list, and how many values
         the reports of its runs say were brought here."""
         if self.watched is None:
-            self.watched = Watched(address="ray", workers=2, gpus=1)
+            # no copies in case of a loss: they are transfers that no plan lists
+            self.watched = Watched(address="ray", workers=2, gpus=1, recovery_time=None)
             self.seen()
         try:
             with self.rg.device("cuda:0"), through_copies(self.rg):
