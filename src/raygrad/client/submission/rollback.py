@@ -19,6 +19,15 @@ def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable
             The writes not yet submitted come last, as untainted.
         tainted: tells whether a version depends on the failure.
     """
+    # the values of tensors first: whether another variable's version, a tensor, depends on the failure is told by the
+    # value that the tensor has, which a later submission may have replaced
+    for of_values in (True, False):
+        _set_back(
+            [([w for w in writes if (w.attribute == "_data") is of_values], bad) for writes, bad in history], tainted
+        )
+
+
+def _set_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable[[Any], bool]) -> None:
     newest: dict[tuple[int, str], tuple[Any, str, Any]] = {}
     touched: set[tuple[int, str]] = set()
     for writes, failed in history:
