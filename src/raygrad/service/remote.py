@@ -144,7 +144,11 @@ class RemoteWorkers(SessionWorkers):
         while True:
             try:
                 connection, taken = self._reopen(self._connection.taken)
-                self._connection.resume(connection, taken)
+                try:
+                    self._connection.resume(connection, taken)
+                except BaseException:  # nobody else would close it
+                    connection.close()
+                    raise
                 return connection
             except ServiceError as error:
                 now = time.monotonic()

@@ -58,8 +58,7 @@ class ResumableConnection:
         self._broken_at = 0.0
         self._reading = False
         self._ended: str | None = None
-        self._teller = threading.Thread(target=self._tell, name="raygrad-taken", daemon=True)
-        self._teller.start()
+        threading.Thread(target=self._tell, name="raygrad-taken", daemon=True).start()
 
     @property
     def taken(self) -> int:
@@ -227,8 +226,7 @@ class ResumableConnection:
                 self._connection = connection
                 self._told = self._taken
                 self._changed.notify_all()
-            again = threading.Thread(target=self._write_again, args=(connection, missing), daemon=True)
-            again.start()
+            threading.Thread(target=self._write_again, args=(connection, missing), daemon=True).start()
         except BaseException:
             self._sending.release()
             raise

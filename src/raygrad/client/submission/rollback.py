@@ -28,6 +28,7 @@ def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable
 
 
 def _set_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable[[Any], bool]) -> None:
+    """Set the variables of these writes back; see `roll_back`."""
     newest: dict[tuple[int, str], tuple[Any, str, Any]] = {}
     touched: set[tuple[int, str]] = set()
     for writes, failed in history:
