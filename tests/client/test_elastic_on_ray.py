@@ -250,6 +250,7 @@ from ray.cluster_utils import Cluster
 from ray.core.generated.autoscaler_pb2 import DrainNodeReason
 
 calls = Path("calls")
+held = Path("held").absolute()  # members wait while it exists
 
 class Member(rg.autograd.Function):
     @staticmethod
@@ -257,6 +258,9 @@ class Member(rg.autograd.Function):
         with open(path, "a") as file:
             file.write("forward ")
         time.sleep(0.3)
+        end = time.monotonic() + 60.0
+        while held.exists() and time.monotonic() < end:
+            time.sleep(0.02)
         ctx.save_for_backward(x)
         return x * x
 
@@ -303,9 +307,12 @@ with rg.Session("ray:" + cluster.address, workers=(1, 3)) as session:
     Member.apply(x, str(calls.absolute())).sum().item()
     ensemble()
     wanted = taken()[0]
+    held.touch()  # however long a process takes to start
     ensemble()
     node = cluster.add_node(**small)
     run = session.last_run
+    until(lambda: session.workers == 2, 60.0)
+    held.unlink()
     assert taken() == (wanted, 12)
     assert session.worker_names == ("worker 0", "worker 1"), session.worker_names
     table = str(run.report())

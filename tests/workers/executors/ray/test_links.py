@@ -67,6 +67,11 @@ class Ray:
         answers = answers if isinstance(answers, list) else [answers]
         self.clock.now = max(self.clock.now, *(answer.at + ONE_WAY for answer in answers))
 
+    def wait(self, answers, *, num_returns, timeout, fetch_local):
+        assert num_returns == len(answers)
+        assert not fetch_local
+        self.get(answers, timeout)
+
 
 @pytest.fixture
 def clock(monkeypatch):
