@@ -104,8 +104,8 @@ def test_the_slurm_job_is_a_script_of_bash():
 FAKES = {
     "scontrol": "echo localhost; echo node-2; echo node-3",
     "srun": 'echo "srun $*" >> "$LOG"; exec sleep 60',
-    "python": 'case "$1" in -c) echo a-token;; *) cat > /dev/null; until [[ $(grep -c srun "$LOG") == 2 ]]; do sleep 0.1;'
-    ' done; echo "wait $2 $3" >> "$LOG";; esac',  # as the real one waits until all nodes are there
+    "python": 'case "$1" in -c) echo a-token;; *) cat > /dev/null; until [[ $(grep -c srun "$LOG") == 2 ]]; do '
+    'sleep 0.1; done; echo "wait $2 $3" >> "$LOG";; esac',  # as the real one waits until all nodes are there
     "raygrad": 'echo "raygrad $* $RAY_AUTH_MODE $RAY_AUTH_TOKEN" >> "$LOG"; exit 7',
 }
 """What the job calls on a cluster: each writes down how."""
