@@ -59,11 +59,10 @@ class RunSubmitted:
     open_ended: bool = False
     """The last segment ends with a Function not seen before (H3): see `SegmentFinished.opened`."""
     workers: int = 1
-    """The number of workers among which what has not started is divided again if the plan turns out wrong; 1 if it
-    never is."""
-    recoverable: bool = True
-    """What is lost of it may be planned again, and its rest once there are several workers; False for a plan that keeps
-    limits of memory."""
+    """The number of workers of its cluster."""
+    replans: bool = True
+    """What has not started is divided again among the workers if the plan turns out wrong, or once there are more;
+    False for a plan that keeps limits of memory."""
     supplied_bytes: int = 0
     """Bytes of arrays that the client supplies, and keeps as long as something may have to be made again of them."""
 
@@ -343,8 +342,8 @@ def run_submitted(
         segments=submitted_segments(plan, run, sources),
         kept=tuple(sorted(plan.kept.items())),
         open_ended=plan.open_ended,
-        workers=1 if plan.limits else len(plan.workers),
-        recoverable=not plan.limits,
+        workers=len(plan.workers),
+        replans=not plan.limits,
         supplied_bytes=supplied_bytes,
     )
 

@@ -215,11 +215,11 @@ class Machine:
         state.last_run = number
         segments = [LiveSegment(number, index, given) for index, given in enumerate(event.segments)]
         run = LiveRun(number, segments, event.open_ended, len(segments))
-        run.replans = event.recoverable
-        run.recoverable = event.recoverable and self.retries > 0
+        run.replans = event.replans
+        run.recoverable = self.retries > 0
         run.supplied_bytes = event.supplied_bytes
         state.workers = max(state.workers, event.workers)
-        if event.workers > 1:
+        if event.replans and event.workers > 1:
             run.outlook = new_outlook(event)
         for segment in segments:
             for index, saved in enumerate(segment.given.exports):

@@ -16,7 +16,7 @@ import numpy as np
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import DEVICE, Graph
-from raygrad.proto.ir.nodes import FunctionVjp, Node, moves
+from raygrad.proto.ir.nodes import FunctionVjp, Load, Node, moves
 from raygrad.proto.ir.specs import ArraySpec, Spec, is_stored
 
 from ..memory.memory_feasibility import feasible_workers
@@ -150,6 +150,9 @@ def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Clu
         if both and group[index] not in forced:
             allowed[group[index]] = both
     found = Constraints(group, {root: one.worker for root, one in forced.items()}, allowed, needs)
+    if cluster.has_limits:  # what was spilled is on the disk of its worker
+        loads = [index for index, node in enumerate(nodes) if isinstance(node, Load)]
+        found = found.tied([(index, priced.maker[nodes[index].inputs[0]]) for index in loads])
     return replace(found.tied(preferred), loose=found) if preferred else found
 
 

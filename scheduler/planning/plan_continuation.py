@@ -12,6 +12,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
 
+from ..model.memory_spaces import HOST
 from ..model.plan import Cluster, Export, InStore, OnWorker, Plan, Segment, ValueLocation
 from ..model.priced_graph import PricedGraph
 from ..model.progress import RunProgress, RunRemains
@@ -53,7 +54,10 @@ def continue_plan(
             remains.pins[value][1] if value >= len(graph.externals) and value in remains.pins else home
             for value, home in enumerate(homes)
         ]
-    transfers = plan_transfers(remaining, blocks, homes, saved_stays=cluster.saved_stays)
+    limited = frozenset(
+        [worker for memory, some in plan.limits for worker, one in enumerate(some) if memory == HOST and one >= 0]
+    )
+    transfers = plan_transfers(remaining, blocks, homes, saved_stays=cluster.saved_stays, limited=limited)
     first, retired = len(plan.segments), {*progress.rest}
     segments = [
         _retired(one) if index in retired else _without_readers(one, retired) for index, one in enumerate(plan.segments)
@@ -82,6 +86,7 @@ def continue_plan(
         segments=tuple(segments),
         node_worker=tuple(node_worker),
         kept=kept,
+        headroom=tuple([(memory, (*rooms, *[-1] * len(blocks))) for memory, rooms in plan.headroom]),
     )
     return Planned(revised, LazyPrograms(graph, revised, planned.programs), graph)
 

@@ -10,7 +10,7 @@ calls once the workers have their segments, so that nothing waits for it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import NamedTuple, TypeVar
@@ -165,6 +165,17 @@ class Planner:
             planned = planned._replace(plan=replace(planned.plan, predicted_seconds=first))
         _keep(self._plans, full_key, _CachedPlan(planned, costs, guess=self._measured is not None))
         return planned
+
+    def plan_awaiting(self, graph: Graph, residency: tuple[int, ...], key: bytes, workers: Collection[int]) -> Planned:
+        """Return the plan of a graph as if these workers were there, which died and are being replaced. Other arguments
+        as for `plan`.
+
+        Raises PlanError as `plan` does.
+        """
+        cluster = self._cluster
+        for worker in workers:
+            cluster = cluster.restored(worker)
+        return make_plan(graph, residency, self.costs, cluster, self._seed, key)
 
     def plan_beside(
         self,

@@ -5,21 +5,26 @@ the client. The search goes from what is needed back to what is left, through ru
 it runs nothing whose results are left. Then each run is planned again, earliest first, so that what it reads of others
 is where these plans make it: its nodes are scheduled one by one around what runs, as by the rest planner, and
 neighbours on one worker become segments.
+
+Where memory is limited, the order for which that was proved ends with the loss. Workers keep their limits by themselves
+then: they evict what a step does not read. New segments are small there, since what a call brings stays until it ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Final, NamedTuple
 
 from raygrad.proto.ir.graph import first_outputs
+from raygrad.proto.ir.nodes import UNDEFINED
 
 from ..model.costs import Costs
-from ..model.plan import Cluster
+from ..model.plan import Cluster, Plan
 from ..model.plan_errors import PlanError
 from ..model.priced_graph import PricedGraph
 from ..model.progress import RunRemains
+from ..model.reading_order import makers, reading_order
 from ..segments.segmenter import Block
 from .plan_continuation import continue_plan, values_left
 from .planner import Planned
@@ -28,6 +33,9 @@ from .rest_planner import MIN_TASK_SECONDS, Rest, RestTask
 
 SEGMENT_SHARE: Final = 0.05
 """The part of a worker's work that a new segment may have: others wait for what it makes until it ends."""
+
+LIMIT_SHARE: Final = 0.25
+"""The part of a worker's memory that the nodes of a new segment may need, if it is limited and they are several."""
 
 Source = tuple[int, int] | None
 """(run, value) that an external input is, or None for one that the client supplies."""
@@ -161,7 +169,7 @@ def _void(runs: Mapping[int, RunToRecover], compared: Mapping[int, Collection[in
 
 def _can_be_void(run: RunToRecover, values: Collection[int]) -> bool:
     """Tell whether values of a run can be made again, and the client has seen none of them."""
-    return not run.remains.unrepeatable and not run.planned.plan.limits and {*run.seen}.isdisjoint(values)
+    return not run.remains.unrepeatable and {*run.seen}.isdisjoint(values)
 
 
 def _in_use(run: RunToRecover, nodes: NodesToRun) -> list[int]:
@@ -192,9 +200,6 @@ def find_nodes_to_run(runs: Mapping[int, RunToRecover]) -> FoundNodes:
         run = runs[number]
         if not run.remains.damaged and not wanted[number]:
             continue
-        if run.planned.plan.limits:  # an order that keeps limits of memory cannot be continued
-            hopeless.add(number)
-            continue
         nodes, externals, again = _nodes_of(run, wanted[number])
         found[number] = NodesToRun(nodes, again, run.remains.owned | wanted[number])
         for external in externals:
@@ -220,9 +225,7 @@ def _nodes_of(run: RunToRecover, wanted: Collection[int]) -> tuple[list[int], se
     """Return the nodes of a run that have to run, the external inputs that they read, and which have run before."""
     graph, plan, remains = run.planned.graph, run.planned.plan, run.remains
     first = len(graph.externals)
-    maker = [-1] * first
-    for index, node in enumerate(graph.nodes):
-        maker.extend([index] * len(node.outputs))
+    maker = makers(graph)
     left = values_left(plan, remains)
     rest = {node for index in remains.progress.rest for node in plan.segments[index].nodes}
     nodes, externals = set(rest), set[int]()
@@ -258,14 +261,27 @@ def plan_recovery(
     tasks = [RestTask(worker[node], [node], seconds[node]) for node in found.nodes]
     rest = Rest(planned, progress, residency, costs, cluster, tasks, run.remains.gone)
     listed = rest.schedule().listed if tasks else None
-    blocks = [] if listed is None else _blocks(rest, rest.in_order(listed), run.suspects)
+    blocks = [] if listed is None else _blocks(rest, rest.in_order(listed), run.suspects, _most_bytes(planned.plan))
     for block in blocks:
         if block.worker in run.remains.dead:
             raise PlanError(f"no worker that is left can run node {block.nodes[0]}: it is tied to a worker that died")
     return continue_plan(planned, progress, residency, cluster, rest.priced, blocks, found.owned, run.remains)
 
 
-def _blocks(rest: Rest, scheduled: Sequence[Block], alone: Collection[int]) -> list[Block]:
+def _most_bytes(plan: Plan) -> dict[int, float]:
+    """Return, per worker with a limit, the bytes that nodes of one block may read and make if it is to have several:
+    what a call brings stays in memory until it ends."""
+    most: dict[int, float] = {}
+    for _, limits in plan.limits:
+        for worker, limit in enumerate(limits):
+            if limit >= 0:
+                most[worker] = min(most.get(worker, inf), LIMIT_SHARE * limit)
+    return most
+
+
+def _blocks(
+    rest: Rest, scheduled: Sequence[Block], alone: Collection[int], most_bytes: Mapping[int, float]
+) -> list[Block]:
     """Return nodes, given in the order in which they are to start, in blocks: a node joins the latest block of its
     worker unless it reads from a later one, so that the order of the blocks is one in which all can run."""
     priced = rest.priced
@@ -275,44 +291,27 @@ def _blocks(rest: Rest, scheduled: Sequence[Block], alone: Collection[int]) -> l
     blocks: list[Block] = []
     latest: dict[int, int] = {}
     took: list[float] = []
+    held: list[set[int]] = []
     block_of: dict[int, int] = {}
     worker_of = {node: one.worker for one in scheduled for node in one.nodes}
-    for node in _topological(priced, [node for one in scheduled for node in one.nodes]):
+    for node in reading_order(priced.graph, [node for one in scheduled for node in one.nodes]):
         worker = worker_of[node]
         sources = [priced.maker[value] for value in priced.graph.nodes[node].inputs if value >= 0]
         needed = max([block_of.get(source, -1) for source in sources], default=-1)
         mine = latest.get(worker, -1)
         full = mine < 0 or took[mine] + priced.seconds[node] > most or blocks[mine].nodes[-1] in alone
+        values: set[int] = set()
+        if worker in most_bytes:
+            made = range(priced.first[node], priced.first[node] + len(priced.graph.nodes[node].outputs))
+            values = {*priced.graph.nodes[node].inputs, *made} - {UNDEFINED}
+            full = full or sum([priced.size[value] for value in held[mine] | values]) > most_bytes[worker]
         if full or needed > mine or node == last or node in alone:
             mine = latest[worker] = len(blocks)
             blocks.append(Block(worker, []))
             took.append(0.0)
+            held.append(set())
+        held[mine] |= values
         blocks[mine].nodes.append(node)
         took[mine] += priced.seconds[node]
         block_of[node] = mine
     return blocks
-
-
-def _topological(priced: PricedGraph, order: Sequence[int]) -> list[int]:
-    """Return nodes in their order, but for those that would come before one that they read from: times of a schedule
-    are not exact."""
-    rank = {node: place for place, node in enumerate(order)}
-    readers: dict[int, list[int]] = {}
-    missing: dict[int, int] = {}
-    for node in order:
-        inputs = priced.graph.nodes[node].inputs
-        sources = {source for value in inputs if value >= 0 and (source := priced.maker[value]) in rank}
-        missing[node] = len(sources)
-        for source in sources:
-            readers.setdefault(source, []).append(node)
-    ready = [rank[node] for node in order if not missing[node]]
-    heapify(ready)
-    made: list[int] = []
-    while ready:
-        node = order[heappop(ready)]
-        made.append(node)
-        for reader in readers.get(node, ()):
-            missing[reader] -= 1
-            if not missing[reader]:
-                heappush(ready, rank[reader])
-    return made

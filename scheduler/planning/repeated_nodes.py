@@ -14,6 +14,7 @@ from raygrad.proto.ir.graph import first_outputs
 from raygrad.proto.ir.nodes import FunctionCall, Node
 
 from ..model.progress import RunRemains
+from ..model.reading_order import reading_order
 from .plan_continuation import values_left
 from .planner import Planned
 
@@ -45,7 +46,7 @@ def nodes_in_use(
     used: set[int] = set()
     total = len(graph.externals) + sum([len(node.outputs) for node in graph.nodes])
     opened = [value for value in {*left, *got, *read_later} if value >= total]  # made by an open-ended node
-    for node in sorted(again, reverse=True):
+    for node in reversed(reading_order(graph, sorted(again))):
         made = [*range(first[node], first[node] + len(graph.nodes[node].outputs))]
         if graph.open_ended and node == len(graph.nodes) - 1:
             made += opened
@@ -99,7 +100,7 @@ def computed_from(
             continue
         made: set[int] = set()
         have_run = _have_run(planned, remains)
-        for index in sorted(have_run):
+        for index in reading_order(planned.graph, sorted(have_run)):
             if (run, index) == (number, node) or not values.isdisjoint(nodes[index].inputs):
                 made.add(index)
                 values.update(range(first[index], first[index] + len(nodes[index].outputs)))

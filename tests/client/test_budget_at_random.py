@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad import chaos
 from raygrad.errors import OverBudget, PlanError
 
 SIZE = 20_000
@@ -39,12 +42,13 @@ class Told(Wave):
     infer = staticmethod(lambda x, w, k: (x.shape, x.dtype))
 
 
-def ran(seed: int, **options: Any) -> tuple[list[Any], list[int]]:
-    """Return what a random program of three steps computes, and what values on workers held at most in each run."""
+def ran(seed: int, faults: Sequence[Any] = (), **options: Any) -> tuple[list[Any], list[int]]:
+    """Return what a random program of three steps computes, and what values on workers held at most in each run;
+    `faults` happen meanwhile."""
     chance, numbers = random.Random(seed), np.random.default_rng(seed)
     made: list[Any] = []
     peaks: list[int] = []
-    with rg.Session(**options) as session:
+    with rg.Session(**options) as session, chaos.inject(session, *faults) if faults else nullcontext() as injected:
         ws = [rg.tensor(numbers.standard_normal(SIZE) * 0.1, requires_grad=True) for _ in range(2)]
         optimizer = rg.optim.Adam(ws) if chance.random() < 0.5 else None
         workers = options.get("workers", 1)
@@ -78,6 +82,8 @@ def ran(seed: int, **options: Any) -> tuple[list[Any], list[int]]:
             session._waiter.wait_for_everything()
             assert session.last_run is not None
             peaks += [peak for one in session.last_run.report().run.workers for _, _, peak in one.peaks]
+        if injected is not None:
+            assert len(injected.happened) == len(faults)
     return made, peaks
 
 
@@ -119,4 +125,17 @@ def test_a_random_program_keeps_to_its_budget_on_ray(ray_started: Any, seed: int
     expected, _ = ran(seed, workers=2)
     made, peaks = ran(seed, address="ray", workers=2, memory=12 * ARRAY)
     assert made == expected
+    assert 0 < max(peaks) <= 12 * ARRAY
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_lost_with_a_worker_is_made_again_within_the_budget(ray_started: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    faults = [
+        chaos.Kill(worker, chaos.Point(chance.choice(("node", "call", "stored", "reply")), chance.randint(1, 3)))
+        for worker in range(2)
+    ]
+    made, peaks = ran(seed, faults, address="ray", workers=2, memory=12 * ARRAY)
+    assert made == ran(seed, workers=2)[0]
     assert 0 < max(peaks) <= 12 * ARRAY

@@ -17,7 +17,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.session.session import executor_of
-from raygrad.errors import WorkerLost
+from raygrad.errors import PlanError, WorkerLost
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
@@ -176,6 +176,26 @@ def test_the_report_says_what_ran_again_and_why(ray_started: Any) -> None:
         assert [one.lost for one in report.revisions] == [("worker 0",)]
         assert "for what was lost with worker 0" in str(report)
         assert np.isfinite(loss.item())
+
+
+def test_what_is_placed_on_a_worker_that_died_waits_for_the_process_that_takes_its_place(ray_started: Any) -> None:
+    with rg.Session("ray", workers=2) as session:
+        x: Any = rg.from_numpy(np.linspace(0.0, 1.0, 1000))
+        (x * 2.0).numpy()
+        for worker in (0, 1, 0):
+            dead = executor_of(session).pids()[worker]
+            kill(worker)(session)
+            with pytest.raises(ProcessLookupError):
+                for _ in range(1000):
+                    os.kill(dead, 0)
+                    time.sleep(0.01)
+            session._driver.poll(1.0)
+            with rg.place(worker=worker):
+                y = Slow.apply(x, x, worker)
+            z = y * 2.0
+            assert np.array_equal(z.numpy(), 2.0 * np.tanh(x.numpy() * x.numpy() + worker))
+        with pytest.raises(PlanError, match=r"this session has workers 0 to 1"), rg.place(worker=2):
+            pass
 
 
 def test_retries_are_a_number(ray_started: Any) -> None:

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
 
-from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
+from raygrad.errors import ExecutionError, PlanError, RaygradError, WaitTimeout, WorkerLost
 from raygrad.proto.ir.program import Pinned, Record
 from raygrad.scheduler.machine.commands import (
     CopyValue,
@@ -197,7 +197,7 @@ class Driver(SessionDriver):
             self._release(dropped)
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
-            planned = self.planner.plan(submission.graph, residency, submission.key)
+            planned = self._plan(submission, residency)
             if self.executor.remote:
                 planned = self.planner.plan_beside(
                     planned, submission.graph, residency, submission.key, self._busy, partial(self._pending, externals)
@@ -208,7 +208,7 @@ class Driver(SessionDriver):
                 self._runs[submission.run].began = self._clock()
                 self._runs[submission.run].deaths = len(self._lost_work.died)
                 sources = self._runs[submission.run].sources()
-                remembered = self._machine.retries > 0 and not planned.plan.limits
+                remembered = self._machine.retries > 0
                 self._runs[submission.run].remembered = remembered
                 self._dispatch(
                     PlanSubmitted(
@@ -226,6 +226,17 @@ class Driver(SessionDriver):
             if self.planner.due is not None:  # while the workers run
                 self.planner.reconsider(lambda: self._loop_carried(planned, externals))
             return planned
+
+    def _plan(self, submission: GraphSubmission, residency: tuple[int, ...]) -> Planned:
+        """Plan a graph. What only a worker can run that died waits for the process that is to take its place."""
+        graph, key = submission.graph, submission.key
+        try:
+            return self.planner.plan(graph, residency, key)
+        except PlanError:
+            awaited = frozenset(self._machine.state.replacing)
+            if not awaited:
+                raise
+            return self.planner.plan_awaiting(graph, residency, key, awaited)
 
     def _check_whole(self) -> None:
         """Raise ExecutionError if a change of the state was broken off."""

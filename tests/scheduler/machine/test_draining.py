@@ -181,7 +181,7 @@ def test_runs_are_planned_again_one_after_the_other_and_each_once(talk: Talk):
 
 
 def test_a_worker_waits_for_segments_of_runs_that_keep_limits_of_memory(talk: Talk):
-    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0), part(0)), recoverable=False))
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0), part(0)), replans=False))
     assert talk.drain(0).commands == []
     talk.done(0)
     assert talk.done(1).commands == [FinishRun(run=0), EndWorker(worker=0)]
@@ -200,14 +200,14 @@ def test_a_value_that_cannot_leave_keeps_its_worker(talk: Talk):
 
 
 def test_a_drain_that_is_cancelled_leaves_all_as_it_is(talk: Talk):
-    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0),), recoverable=False))
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0),), replans=False))
     talk.drain(0)
     assert talk.tell(DrainCancelled(at=0.0, worker=0)).commands == []
     assert talk.done(0).commands == [FinishRun(run=0)]
 
 
 def test_a_worker_that_dies_while_it_is_emptied_is_lost_as_any(talk: Talk):
-    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0), part(1)), recoverable=False))
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0), part(1)), replans=False))
     talk.drain(0)
     assert talk.died(0).only(FailRun)
     assert not talk.machine.state.draining
@@ -234,7 +234,7 @@ def test_the_rest_of_a_run_with_one_worker_is_reviewed_when_others_join_and_divi
 
 
 def test_a_run_under_limits_of_memory_is_not_divided_among_workers_that_join(talk: Talk):
-    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0), part(0)), recoverable=False))
+    talk.tell(RunSubmitted(at=0.0, run=0, segments=(part(0), part(0)), replans=False))
     assert talk.tell(WorkersAdded(at=0.0, workers=2)).commands == []
     assert talk.machine.state.runs[0].outlook is None
 

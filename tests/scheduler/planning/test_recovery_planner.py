@@ -76,11 +76,25 @@ def test_a_run_that_reads_from_one_that_is_forgotten_is_hopeless(chain: Planned)
     assert find_nodes_to_run({1: RunToRecover(chain, later, ((0, 4),))}).hopeless == {1}
 
 
-def test_so_is_one_whose_plan_keeps_limits_of_memory_and_all_that_need_it(chain: Planned):
-    limited = chain._replace(plan=replace(chain.plan, limits=(("cpu", (10**6,)),)))
-    later = remains(chain, wanted=frozenset({2}))._replace(run=1)
-    runs = {0: RunToRecover(limited, remains(chain), (None,)), 1: RunToRecover(chain, later, ((0, 4),))}
-    assert find_nodes_to_run(runs).hopeless == {0, 1}
+def test_where_memory_is_limited_new_segments_are_small(chain: Planned):
+    """What a call brings stays in memory until it ends; all else a worker evicts by itself."""
+    lost = remains(chain, wanted=frozenset({4}), owned=frozenset({2, 4}))
+    lost = lost._replace(
+        progress=lost.progress._replace(done=tuple([(one, 1e-6, 1.0) for one, *_ in lost.progress.done]))
+    )
+    array = 32
+    for limit, segments in ((4 * 5 * array, 1), (4 * 3 * array, 2), (array, 4)):
+        spaces = (("cpu", (limit, limit)),)
+        limited = chain._replace(
+            plan=replace(chain.plan, limits=spaces, headroom=(("cpu", (0,) * len(chain.plan.segments)),))
+        )
+        run = RunToRecover(limited, lost, (None,))
+        planned = plan_recovery(run, find_nodes_to_run({0: run}).runs[0], (-1,), Costs(op_seconds=1e-6), Cluster.of(2))
+        new = planned.plan.segments[len(chain.plan.segments) :]
+        assert [node for one in new for node in one.nodes] == [0, 1, 2, 3]
+        assert len(new) == segments
+        assert planned.plan.limits == spaces
+        assert [len(rooms) for _, rooms in planned.plan.headroom] == [len(planned.plan.segments)]
 
 
 def test_new_segments_are_on_workers_that_live(chain: Planned):

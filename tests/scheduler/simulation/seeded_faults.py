@@ -4,7 +4,7 @@ that read and drop values. What is demanded of them is in `Trial.check`.
 They are plain data of a seed, of some milliseconds each, so that any number can be tried; `python -m
 tests.scheduler.simulation.seeded_faults 0 20000` tries that many, and with `objects` after it, also objects that are
 lost apart from workers: of what has ended before, not all can be made again then. With `impure`, some Functions return
-something else each time, of which half say so.
+something else each time, of which half say so; with `limits`, workers have little memory.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.nodes import Load
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, OnWorker
-from raygrad.scheduler.planning.planner import make_plan
+from raygrad.scheduler.model.reading_order import makers
+from raygrad.scheduler.planning.planner import Planned, make_plan
 from raygrad.scheduler.simulation.node_durations import NodeDurations
 from raygrad.scheduler.simulation.scenario import (
     Failure,
@@ -42,19 +45,23 @@ COSTS = (
 
 RETRIES = 64
 
+LITTLE = 3 * 32
+"""Bytes of memory that a limited worker has at first: three arrays."""
+
 
 class Trial:
     """One simulation with faults."""
 
-    def __init__(self, seed: int, *, objects: bool = False, impure: bool = False) -> None:
-        """With `objects`, these are lost, too, apart from workers. With `impure`, some Functions are."""
+    def __init__(self, seed: int, *, objects: bool = False, impure: bool = False, limits: bool = False) -> None:
+        """With `objects`, these are lost, too, apart from workers. With `impure`, some Functions are. With `limits`,
+        workers have as little memory as each submission can do with."""
         draw = self.draw = random.Random(seed)
         self._impure_draw = random.Random(seed + 1) if impure else None
         self.impure: set[tuple[int, int]] = set()
         """(run, node) of each node that returns something else each time."""
         self.workers = draw.randint(1, 4)
         self.costs = draw.choice(COSTS)
-        self.cluster = Cluster.of(self.workers)
+        self.cluster = Cluster.of(self.workers).limited(LITTLE if limits else None)
         self.restart = draw.choice([0.0, 0.01, 0.2] if self.workers == 1 else [None, None, 0.0, 0.05, 0.5])
         self.submissions: list[VirtualSubmission] = []
         for _ in range(draw.choice([1, 1, 2, 3, 5, 9])):
@@ -108,9 +115,22 @@ class Trial:
             sources.append(source and source[:2])
             place = source[2] if source else None
             residency.append(place.worker if isinstance(place, OnWorker) else -1)
-        planned = make_plan(graph, tuple(residency), self.costs, self.cluster, 0, b"")
+        planned = self._plan(graph, tuple(residency))
         at = (self.submissions[-1].at if self.submissions else 0.0) + draw.choice([0.0, 0.02, 0.3])
         self.submissions.append(VirtualSubmission(planned=planned, at=at, sources=tuple(sources)))
+
+    def _plan(self, graph: Graph, residency: tuple[int, ...]) -> Planned:
+        """Return the plan of a graph. Where memory is limited, there is more of it where it does not suffice."""
+        while True:
+            try:
+                return make_plan(graph, residency, self.costs, self.cluster, 0, b"")
+            except PlanError as error:
+                if not error.needs:
+                    raise
+                memory = [one.memory for one in self.cluster.workers]
+                for worker, _, size in error.needs:
+                    memory[worker] = size
+                self.cluster = self.cluster.limited(memory)
 
     def _graph(self, pins: int) -> Graph:
         draw = self.draw
@@ -224,22 +244,27 @@ class Trial:
             assert {node for one, node in ran if one == run} == {*range(len(self.submissions[run].planned.graph.nodes))}
         if not deaths and not objects:
             assert {*ran.values()} <= {1}
+        for planned in [shown.planned[run] for run in finished]:
+            maker, homes = makers(planned.graph), planned.plan.node_worker
+            for index, node in enumerate(planned.graph.nodes):
+                if isinstance(node, Load):
+                    assert homes[index] == homes[maker[node.inputs[0]]], "what was spilled is read on another worker"
         return shown
 
 
-def try_seeds(first: int, last: int, *, objects: bool = False, impure: bool = False) -> list[tuple[int, str]]:
-    """Try seeds; return those that fail, with the error."""
+def try_seeds(first: int, last: int, **kinds: bool) -> list[tuple[int, str]]:
+    """Try seeds, with what `Trial` takes besides; return those that fail, with the error."""
     failing: list[tuple[int, str]] = []
     for seed in range(first, last):
         try:
-            Trial(seed, objects=objects, impure=impure).check()
+            Trial(seed, **kinds).check()
         except Exception as error:  # whatever is wrong is told with its seed
             failing.append((seed, f"{type(error).__name__}: {error}"))
     return failing
 
 
 if __name__ == "__main__":
-    kinds = {kind: kind in sys.argv[3:] for kind in ("objects", "impure")}
+    kinds = {kind: kind in sys.argv[3:] for kind in ("objects", "impure", "limits")}
     found = try_seeds(int(sys.argv[1]), int(sys.argv[2]), **kinds)
     for seed, error in found:
         print(seed, error[:300])

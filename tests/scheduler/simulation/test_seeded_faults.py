@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from raygrad.proto.ir.nodes import Spill
 from raygrad.scheduler.machine import recovery_copies
 from raygrad.scheduler.simulation.scenario import ObjectLoss
 
@@ -58,6 +59,18 @@ def test_what_is_lost_in_objects_of_runs_that_go_on_is_made_again():
 
 def test_nothing_is_computed_from_two_attempts_at_an_impure_function():
     assert try_seeds(0, SEEDS // 2, impure=True) == []
+
+
+def test_what_is_lost_where_memory_is_limited_is_made_again():
+    trials = [Trial(seed, limits=True) for seed in range(SEEDS)]
+    shown = [trial.check() for trial in trials]
+    spilled = [
+        any([isinstance(node, Spill) for node in one.planned.graph.nodes])
+        for trial in trials
+        for one in trial.submissions
+    ]
+    assert sum(spilled) >= SEEDS / 10
+    assert sum([any([nodes for _, _, nodes in one.recoveries]) for one in shown]) >= 3
 
 
 @pytest.mark.slow

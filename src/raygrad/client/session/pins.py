@@ -29,8 +29,9 @@ def place(*, worker: int) -> Generator[None, None, None]:
     if session is None:
         yield
         return
-    if number >= session.workers:
-        have = "one worker, number 0" if session.workers == 1 else f"workers 0 to {session.workers - 1}"
+    known = session._driver.cluster.workers  # lost ones too: another process may be on its way to take its place
+    if number >= len(known):
+        have = "one worker, number 0" if len(known) == 1 else f"workers 0 to {len(known) - 1}"
         raise PlanError(f"rg.place(worker={worker}): this session has {have}; ask for more with Session(workers=...)")
     log = session._log
     before = log.pin
