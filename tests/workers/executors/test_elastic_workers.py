@@ -64,7 +64,7 @@ class StandIn:
 
     def submit(self, run: int, segments: int) -> None:
         part = SubmittedSegment(worker=0, seconds=1.0)
-        self.dispatch(RunSubmitted(at=self.now, run=run, segments=(part,) * segments, recoverable=False))
+        self.dispatch(RunSubmitted(at=self.now, run=run, segments=(part,) * segments, replans=False))
 
     def finish(self, run: int, segments: int) -> None:
         for segment in range(segments):
