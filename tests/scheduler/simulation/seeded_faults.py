@@ -244,12 +244,22 @@ class Trial:
             assert {node for one, node in ran if one == run} == {*range(len(self.submissions[run].planned.graph.nodes))}
         if not deaths and not objects:
             assert {*ran.values()} <= {1}
-        for planned in [shown.planned[run] for run in finished]:
-            maker, homes = makers(planned.graph), planned.plan.node_worker
-            for index, node in enumerate(planned.graph.nodes):
-                if isinstance(node, Load):
-                    assert homes[index] == homes[maker[node.inputs[0]]], "what was spilled is read on another worker"
+        self._check_loads(shown)
         return shown
+
+
+    def _check_loads(self, shown: SimulatedRun) -> None:
+        """Check that what was spilled was loaded on the same worker."""
+        makers_of = [makers(one.graph) for one in shown.planned]
+        homes: dict[tuple[int, int], int] = {}
+        for one in sorted([one for one in shown.segments if one.status == "done"], key=lambda one: one.finish):
+            planned = shown.planned[one.run]
+            segment = planned.plan.segments[one.segment]
+            for index in segment.nodes:
+                node = planned.graph.nodes[index]
+                homes[one.run, index] = segment.worker
+                if isinstance(node, Load):
+                    assert homes[one.run, makers_of[one.run][node.inputs[0]]] == segment.worker
 
 
 def try_seeds(first: int, last: int, **kinds: bool) -> list[tuple[int, str]]:
