@@ -8,6 +8,7 @@ import functools
 import site
 import sys
 import sysconfig
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Final
 
@@ -26,6 +27,19 @@ def _installed() -> tuple[str, ...]:
     return tuple(path.rstrip("/") + "/" for path in found)
 
 
+_shared: set[str] = set()
+"""Modules that are not installed and yet the same in every process; see `share_modules`."""
+
+
+def share_modules(names: Iterable[str]) -> None:
+    """Take note that every process to which this one sends code imports these modules from the same source, wherever
+    it lies: what they define goes by name from here on."""
+    new = set(names) - _shared
+    if new:
+        _shared.update(new)
+        imports_alike.cache_clear()
+
+
 @functools.lru_cache(maxsize=4096)
 def imports_alike(module: Any) -> bool:
     """Tell whether a worker surely imports the same source under this name; not of what has none, as in `exec`."""
@@ -34,7 +48,7 @@ def imports_alike(module: Any) -> bool:
     top = module.partition(".")[0]
     if top in ("__main__", "__mp_main__"):
         return False
-    if top == "raygrad" or top in sys.stdlib_module_names:
+    if module in _shared or top == "raygrad" or top in sys.stdlib_module_names:
         return True
     loaded = sys.modules.get(module)
     space: dict[str, Any] = getattr(loaded, "__dict__", {})  # not by attributes, which a module may make up

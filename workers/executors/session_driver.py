@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from raygrad.scheduler.model.plan import Cluster, Plan, WorkerSpec
     from raygrad.scheduler.planning.planner import Planner
 
-    from ..code.shipping import Shipment
+    from ..code.shipping import Shipment, Shipped
     from .calls import GraphSubmission
     from .elastic_workers import Scale
     from .run_state import Listener
@@ -85,6 +85,14 @@ class SessionWorkers(ABC):
         Raises:
             NotShippable: the workers do not take it.
         """
+
+    def named(self, obj: Any) -> Shipped | None:
+        """Return how user code goes that the workers take by its name alone; None where it goes as they do.
+
+        Raises:
+            ServiceError: it has no name.
+        """
+        return None
 
     @abstractmethod
     def name_of(self, fn: str) -> str:

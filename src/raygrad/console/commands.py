@@ -207,6 +207,10 @@ def serve(
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Take user code: whoever has the token can run any code here.")
     ] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="MODULE", help="Run code that this module defines, by name; repeatable."),
+    ] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as JSON.")] = False,
 ) -> None:
     """Run the sessions of clients elsewhere, until SIGTERM or Ctrl-C.
@@ -220,6 +224,7 @@ def serve(
         tls_cert=tls_cert,
         tls_key=tls_key,
         allow_pickle=allow_pickle,
+        allow=tuple(allow or ()),
         address=on,
         workers=workers,
         max_sessions=max_sessions,

@@ -15,7 +15,7 @@ from raygrad.proto.codec.frames import Frame, encode_frame
 from raygrad.proto.codec.value_reader import read_values
 from raygrad.proto.codec.value_writer import Buffer, write_values
 
-SERVICE_VERSION: Final = 1
+SERVICE_VERSION: Final = 2
 """Of this set of messages."""
 
 MOST_TEXT: Final = 1 << 20
@@ -117,6 +117,25 @@ class Learn:
     """User code by value."""
 
     values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LearnNamed:
+    """User code by its name; answered by True, or `Failed`."""
+
+    id: int
+    module: str
+    qualname: str
+    source: bytes
+    """A digest of the module's file at the client; empty if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The client has refused to send something, of which it told its user; for the server's log."""
+
+    code: str
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +322,9 @@ _READS: Final[dict[str, Callable[[Any, str], Any]]] = {
 _KINDS: Final[dict[str, type]] = {
     kind.__name__: kind
     for kind in (
-        ClientHello, Welcome, Resume, Resumed, Taken, Refused, Start, MeasuredCostsSent, Learn, Submit, Ask, Drop,
-        PlanMade, Answer, Failed, Recorded, EmitsSent, Fetched, Finished, StillRunning, Replanned, RunFailed,
-        Administer, Administered,
+        ClientHello, Welcome, Resume, Resumed, Taken, Refused, Start, MeasuredCostsSent, Learn, LearnNamed,
+        Declined, Submit, Ask, Drop, PlanMade, Answer, Failed, Recorded, EmitsSent, Fetched, Finished, StillRunning,
+        Replanned, RunFailed, Administer, Administered,
     )
 }  # fmt: skip
 

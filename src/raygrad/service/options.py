@@ -28,6 +28,8 @@ class ServerOptions:
     """The file of its key; None if it is in `tls_cert`."""
     allow_pickle: bool = False
     """Take user code and objects by value from clients that ask for it: whoever has the token can run any code here."""
+    allow: tuple[str, ...] = ()
+    """Modules whose Functions, hooks and other code clients may name: what each defines, not what it imports."""
     address: str = "local"
     """Where workers run: "local" (in this process), "ray" or "ray:HOST:PORT"."""
     workers: int | None = None
@@ -53,6 +55,11 @@ class ServerOptions:
                 f"a service on {self.host!r} can be reached by other machines and needs a token: "
                 "ServerOptions(token=...), or host='127.0.0.1'"
             )
+        for module in self.allow:
+            if module == "__main__" or not all([part.isidentifier() for part in module.split(".")]):
+                raise ValueError(
+                    f"ServerOptions(allow=...) takes names of modules that can be imported here, got {module!r}"
+                )
         if self.tls_key is not None and self.tls_cert is None:
             raise ValueError("ServerOptions(tls_key=...) needs tls_cert, the certificate that the key belongs to")
         if not self.idle_timeout > 0:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -19,31 +20,37 @@ from typing import Any, Final, NamedTuple
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Close
 
-from raygrad.errors import ExecutionError, NotShippable, ProtocolError, ServiceError, WaitTimeout
-from raygrad.proto.codec.graphs import decode_graph
-from raygrad.proto.ir.graph import Graph
+from raygrad.errors import ExecutionError, ProtocolError, ServiceError, WaitTimeout
+from raygrad.proto.codec.graphs import decode_graph, encode_graph
+from raygrad.proto.ir.graph import Graph, structural_hash
 from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.model.costs import Costs as CostModel
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import Cluster, Plan
 from raygrad.scheduler.model.progress import PlanRevision
-from raygrad.workers.code.shipping import Shipment
+from raygrad.tracebacks import attribute_of
+from raygrad.workers.code.guard import Guard
+from raygrad.workers.code.shipping import Shipment, Shipped
 from raygrad.workers.executors.calls import GraphSubmission, SuppliedExternal
 from raygrad.workers.executors.run_state import Listener, Lost
 from raygrad.workers.executors.session_driver import DriverSettings, PlannedGraph, SessionDriver, SessionWorkers
 from raygrad.workers.values.emit_chunks import ChunkStore, EmitChunk
 from raygrad.workers.values.packed_values import POISON
 
+from .closed_graphs import closed_graph, emitted
+from .closed_tensors import closed_around
 from .connection import LEFT, MessageConnection
 from .messages import (
     Answer,
     Ask,
+    Declined,
     Drop,
     EmitsSent,
     Failed,
     Fetched,
     Finished,
     Learn,
+    LearnNamed,
     MeasuredCostsSent,
     PlanMade,
     Recorded,
@@ -55,9 +62,10 @@ from .messages import (
     Submit,
     Welcome,
 )
+from .named_code import CodeName, NamedModules, check_no_registrations, name_of, source_digest
 from .plans import cluster_data, cluster_of, paths_data, plan_of
 from .resumable_connection import ConnectionEnded, ResumableConnection
-from .values import LOSSES, PICKLE_HINT, error_of, incoming, outgoing, record_of
+from .values import LOSSES, Passage, error_of
 
 WAIT_SLICE: Final = 0.25
 """Seconds between looks whether a wait is over."""
@@ -70,6 +78,10 @@ RETRIED: Final = frozenset({"unreachable", "handshake", "closed", "busy", "http"
 
 LEARNED_RUNS: Final = 16
 """The most runs after which the server is told what the client has measured; sooner in the beginning."""
+
+
+CLOSED_KEPT: Final = 256
+"""Graphs of which the form is kept in which they are sent."""
 
 
 class RemotePlan(NamedTuple):
@@ -102,7 +114,9 @@ class RemoteWorkers(SessionWorkers):
         self._host = welcome.host
         self._ahead = ahead
         self._names: dict[str, str] = {}
-        self.allow_pickle = allow_pickle
+        self._driver: RemoteDriver | None = None
+        self.passage = Passage(allow_pickle, NamedModules())
+        """What passes here: without pickles, names of modules from which code was sent."""
         self.reports_unasked = welcome.reports_unasked
 
     @property
@@ -117,16 +131,38 @@ class RemoteWorkers(SessionWorkers):
         return {}
 
     def learn(self, fingerprint: str, shipment: Shipment) -> None:
-        if not self.allow_pickle:
-            raise NotShippable(f"{shipment.name} is code of your program, which goes by value: {PICKLE_HINT}")
-        self._names[fingerprint] = shipment.name
-        send(self._connection, self._url, Learn(tuple(shipment.portable())))
+        if self.passage.allow_pickle:
+            self._names[fingerprint] = shipment.name
+            send(self._connection, self._url, Learn(tuple(shipment.portable())))
+        elif fingerprint not in self._names:
+            assert self._driver is not None
+            self._driver.learn_named(CodeName(shipment.module, shipment.qualname))
+            self._names[fingerprint] = shipment.name
+
+    def named(self, obj: Any) -> Shipped | None:
+        if self.passage.allow_pickle:
+            return None
+        try:
+            check_no_registrations()
+            name = name_of(obj)
+        except ServiceError as error:
+            self.declined(error, str(attribute_of(obj, "__qualname__") or type(obj).__qualname__))
+            raise
+        short = name.qualname.rpartition(".")[2]
+        shipment = Shipment(fingerprint=name.fingerprint, name=short, module=name.module, qualname=name.qualname)
+        return Shipped(name.fingerprint, shipment, (), Guard())
+
+    def declined(self, error: ServiceError, what: str) -> None:
+        """Have the service note that this side does not send something."""
+        with suppress(ServiceError):
+            send(self._connection, self._url, Declined(error.code, what[:200]))
 
     def name_of(self, fn: str) -> str:
         return self._names.get(fn[1:], fn)
 
     def start(self, settings: DriverSettings, listener: Listener) -> RemoteDriver:
-        return RemoteDriver(self._connection, self, settings, listener, self._url, self._ahead)
+        self._driver = RemoteDriver(self._connection, self, settings, listener, self._url, self._ahead)
+        return self._driver
 
     def connections(self, stopped: threading.Event) -> Iterator[MessageConnection]:
         """Return the connections of the session, one after another: the next where the one before broke.
@@ -205,7 +241,9 @@ class RemoteDriver(SessionDriver):
         self._url = url
         self._ahead = ahead
         """What the server's clock shows beyond this one."""
-        self._pickle = workers.allow_pickle
+        self._passage = workers.passage
+        self._closed_graphs: dict[bytes, tuple[bytes, bytes]] = {}
+        """By key, graphs and keys as they are sent, of those whose pickles are not."""
         self._planning = settings.cluster
         self._measured = settings.measured
         self._told = 0
@@ -293,12 +331,12 @@ class RemoteDriver(SessionDriver):
     def _plan(
         self, submission: GraphSubmission, dropped: Iterable[tuple[int, int]], *, preview: bool
     ) -> tuple[RemotePlan, tuple[int, ...]]:
-        given = [
-            outgoing(one.value, self._pickle, "an input of the graph")
-            if isinstance(one, SuppliedExternal)
-            else Pinned(one.run, one.value)
-            for one in submission.externals
-        ]
+        try:
+            given = self._externals_out(submission)
+            encoded, sent_key = self._graph_out(submission)
+        except ServiceError as error:
+            self._workers.declined(error, "an input of a graph")
+            raise
         released = tuple(dropped)
         for key in released:
             self._kept.pop(key, None)
@@ -309,8 +347,8 @@ class RemoteDriver(SessionDriver):
                 number,
                 preview,
                 submission.run,
-                submission.encoded,
-                submission.key,
+                encoded,
+                sent_key,
                 released,
                 paths_data(submission.paths),
                 tuple(given),
@@ -320,6 +358,56 @@ class RemoteDriver(SessionDriver):
             raise ProtocolError("the service answered a submission by something else than a plan")
         graph = decode_graph(answer.graph) if answer.graph else submission.graph
         return RemotePlan(plan_of(answer.plan), graph), answer.residency
+
+    def _externals_out(self, submission: GraphSubmission) -> list[Any]:
+        emits = {} if self._passage.allow_pickle else emitted(submission.graph)
+        given: list[Any] = []
+        readers: dict[int, str] | None = None
+        for number, one in enumerate(submission.externals):
+            if not isinstance(one, SuppliedExternal):
+                given.append(Pinned(one.run, one.value))
+            elif number in emits:
+                given.append(closed_around(one.value, emits[number], "what rg.emit is given"))
+            else:
+                try:
+                    given.append(self._passage.outgoing(one.value, "an input of the graph"))
+                except ServiceError as error:
+                    readers = readers or self._readers(submission.graph)
+                    named = str(error).replace("an input of the graph", readers.get(number, "an input of the graph"), 1)
+                    raise ServiceError(named, error.code) from None
+        return given
+
+    def _readers(self, graph: Graph) -> dict[int, str]:
+        """Return, by external, what reads it, in words."""
+        found: dict[int, str] = {}
+        for node in graph.nodes:
+            for place, number in enumerate(node.inputs):
+                found.setdefault(number, f"argument {place} of {self._workers.name_of(node.fn)}")
+        return found
+
+    def _graph_out(self, submission: GraphSubmission) -> tuple[bytes, bytes]:
+        if self._passage.allow_pickle:
+            return submission.encoded, submission.key
+        known = self._closed_graphs.get(submission.key)
+        if known is None:
+            closed = closed_graph(submission.graph)
+            encoded = submission.encoded if closed is submission.graph else encode_graph(closed)
+            known = encoded, submission.key if closed is submission.graph else structural_hash(encoded)
+            if closed is not submission.graph:
+                self._closed_graphs[submission.key] = known
+                if len(self._closed_graphs) > CLOSED_KEPT:
+                    del self._closed_graphs[next(iter(self._closed_graphs))]
+        return known
+
+    def learn_named(self, name: CodeName) -> None:
+        """Have the service find user code by its name.
+
+        Raises:
+            ServiceError: it does not allow it, or does not have it.
+        """
+        number = next(self._ids)
+        self._request(number, LearnNamed(number, *name, source_digest(name.module)))
+        self._passage.modules.add(name.module)
 
     # ---- waiting -----------------------------------------------------------------------------------------------------
 
@@ -356,7 +444,7 @@ class RemoteDriver(SessionDriver):
     def read(self, run: int, value: int, deadline: float | None = None) -> Any:
         if (run, value) not in self._kept:
             answer = self._ask("read", (run, value), deadline)
-            found = incoming(answer.values[0], self._pickle, "a value of the service")
+            found = self._passage.incoming(answer.values[0], "a value of the service")
             if found is POISON:
                 return found
             self._kept[run, value] = found
@@ -506,7 +594,7 @@ class RemoteDriver(SessionDriver):
         listener = self._listener
         match message:
             case Recorded():
-                record = record_of(message.record, self._pickle)
+                record = self._passage.record_of(message.record)
                 if record is None:
                     raise ProtocolError("a report of a record holds none")
                 self._saved, self._peak = message.saved, message.peak
@@ -514,10 +602,8 @@ class RemoteDriver(SessionDriver):
                 timed = TimedRecord(record, sent, came, message.awaited, message.spent)
                 return partial(listener.record, timed, message.finished)
             case EmitsSent():
-                if not self._pickle:
-                    raise ServiceError(f"what user code emits came: {PICKLE_HINT}", "pickle")
                 head = (message.run, message.segment, message.attempt, message.worker)
-                chunk = EmitChunk(*head, tuple([tuple(one) for one in message.values]), message.nbytes)
+                chunk = EmitChunk(*head, self._passage.emits_in(message.values), message.nbytes)
                 return partial(listener.emitted, self._chunks.hold(chunk, or_in_memory=True))
             case Fetched():
                 return partial(listener.fetched, message.run, message.value, message.worker, message.left)
@@ -529,7 +615,7 @@ class RemoteDriver(SessionDriver):
                 revision = PlanRevision(message.at - self._ahead, *message.revision)
                 return partial(listener.replanned, message.run, plan_of(message.plan), revision)
             case RunFailed():
-                record = record_of(message.record, self._pickle)
+                record = self._passage.record_of(message.record)
                 return partial(listener.failed, message.run, record, message.reason, _lost_of(message.lost))
             case _:
                 raise ProtocolError(f"a {type(message).__name__} came, which a service does not send here")

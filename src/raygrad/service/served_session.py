@@ -18,16 +18,17 @@ from typing import Any, Final, cast
 
 from raygrad.errors import ProtocolError, RaygradError, ServiceError, WaitTimeout
 from raygrad.proto.codec.graphs import decode_graph, encode_graph
-from raygrad.proto.ir.graph import structural_hash
+from raygrad.proto.ir.function_nodes import FunctionCall, FunctionVjp, HookCall
+from raygrad.proto.ir.graph import Graph, structural_hash
 from raygrad.proto.ir.op_nodes import OpCall, OpVjp
-from raygrad.proto.ir.program import Pinned, Record
-from raygrad.proto.ir.runtime_nodes import CheckDefined, CheckNotNan, ControlDependency, GradSum, Load, Spill
+from raygrad.proto.ir.program import Failure, Pinned, Record
+from raygrad.proto.ir.runtime_nodes import CheckDefined, CheckNotNan, ControlDependency, Emit, GradSum, Load, Spill
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 from raygrad.scheduler.model.plan import Plan
 from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.workers.code.shipping import Shipment
 from raygrad.workers.executors.base import Executor
-from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
+from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
 from raygrad.workers.executors.deadlines import Limits
 from raygrad.workers.executors.driver import Driver
 from raygrad.workers.executors.executor_workers import start_driver
@@ -35,15 +36,19 @@ from raygrad.workers.executors.run_state import Lost
 from raygrad.workers.executors.session_driver import DriverSettings
 from raygrad.workers.values.emit_chunks import HeldChunk
 
+from .closed_graphs import closed_graph, emitted, opened_graph
+from .closed_tensors import checked_emit
 from .connection import MessageConnection
 from .messages import (
     Answer,
     Ask,
+    Declined,
     Drop,
     EmitsSent,
     Fetched,
     Finished,
     Learn,
+    LearnNamed,
     MeasuredCostsSent,
     PlanMade,
     Recorded,
@@ -54,9 +59,10 @@ from .messages import (
     StillRunning,
     Submit,
 )
+from .named_code import CodeName
 from .plans import cluster_of, paths_of, plan_data
 from .resumable_connection import ConnectionEnded, ResumableConnection
-from .values import LOSSES, PICKLE_HINT, failed_answer, incoming, outgoing, record_bytes
+from .values import LOSSES, PICKLE_HINT, Passage, failed_answer
 
 log: Final = logging.getLogger("raygrad.service")
 
@@ -73,7 +79,10 @@ MOST_RUNS: Final = 10_000
 """Runs of one session that are under way at once."""
 
 _PLAIN_NODES: Final = frozenset({OpCall, OpVjp, GradSum, CheckDefined, CheckNotNan, ControlDependency})
-"""Nodes that run built-in ops and nothing else: neither code nor objects of the client's are opened for them."""
+"""Nodes that run built-in ops and nothing else."""
+
+_NAMED_NODES: Final = frozenset({*_PLAIN_NODES, FunctionCall, FunctionVjp, HookCall, Emit})
+"""Nodes of a session whose code goes by name: no pickle of the client's is opened for them."""
 
 
 class ServedSession:
@@ -82,7 +91,7 @@ class ServedSession:
     handling = 0
     """The thread in a handler of emits: they are the client's, so none."""
 
-    def __init__(self, name: str, connection: ResumableConnection, executor: Executor, *, allow_pickle: bool) -> None:
+    def __init__(self, name: str, connection: ResumableConnection, executor: Executor, passage: Passage) -> None:
         self.name = name
         self.key: Final = secrets.token_hex(16)
         """What a client shows that goes on with it."""
@@ -91,11 +100,15 @@ class ServedSession:
         self.failures = 0
         self._connection: Final = connection
         self._executor = executor
-        self._pickle = allow_pickle
+        self._passage = passage
+        self._nodes = None if passage.allow_pickle else _NAMED_NODES
+        """The kinds of nodes that it runs; None for all."""
         self._requests: queue.Queue[Any] = queue.Queue(MOST_REQUESTS)
         self._waiting: list[tuple[Ask, float]] = []
         """Reads that are not answered yet, with their deadlines."""
         self._active: set[int] = set()
+        self._given_up: set[int] = set()
+        """Runs of which something did not pass to the client."""
         self._newest = -1
         """The number of the newest run: they rise."""
         self._driver: Driver | None = None
@@ -220,14 +233,40 @@ class ServedSession:
                 numbers = message.numbers
                 driver.drop(list(zip(numbers[::2], numbers[1::2], strict=True)))
             case Learn():
-                if not self._pickle:
+                if not self._passage.allow_pickle:
                     raise ServiceError(f"code by value came: {PICKLE_HINT}", "pickle")
                 shipment = Shipment.of(message.values)
                 self._executor.learn(shipment.fingerprint, shipment)
+            case LearnNamed():
+                self._learn_named(message)
+            case Declined():
+                self._refused(message.code, message.what)
             case MeasuredCostsSent():
                 self._measured.use_data(json.loads(message.measured))
             case _:
                 raise ProtocolError(f"a {type(message).__name__} came, which a client does not send here")
+
+    def _learn_named(self, message: LearnNamed) -> None:
+        """Take code that goes by name, or say why not."""
+        name = CodeName(message.module, message.qualname)
+        try:
+            self._passage.modules.code(name, message.source)
+        except ServiceError as error:
+            self._refused(error.code, str(name))
+            self._connection.send(failed_answer(message.id, error))
+            return
+        shipment = Shipment(
+            fingerprint=name.fingerprint,
+            name=name.qualname.rpartition(".")[2],
+            module=name.module,
+            qualname=name.qualname,
+        )
+        self._executor.learn(name.fingerprint, shipment)
+        self._answer(message.id, lambda: True)
+
+    def _refused(self, code: str, what: str = "") -> None:
+        shown = f" ({what[:200]!r})" if what else ""
+        log.warning("session %s: refused: %s%s", self.name, code[:40], shown)
 
     def _start(self, start: Start) -> None:
         try:
@@ -263,18 +302,15 @@ class ServedSession:
                 raise ProtocolError(f"run {message.run} was submitted after run {self._newest}")
             if added := [node for node in graph.nodes if isinstance(node, Spill | Load)]:
                 raise ProtocolError(f"a {type(added[0]).__name__} was submitted, which plans alone add")
-            if not self._pickle and (code := [node for node in graph.nodes if type(node) not in _PLAIN_NODES]):
-                raise ServiceError(f"the graph runs user code ({type(code[0]).__name__}): {PICKLE_HINT}", "pickle")
-            externals = tuple(
-                [
-                    KeptExternal(one.run, one.value)
-                    if isinstance(one, Pinned)
-                    else SuppliedExternal(incoming(one, self._pickle, "an input of the graph"))
-                    for one in message.values
-                ]
-            )
+            if self._nodes is not None and (code := [node for node in graph.nodes if type(node) not in self._nodes]):
+                raise ServiceError(f"the graph has a {type(code[0]).__name__}, which {PICKLE_HINT}", "pickle")
+            externals = self._externals(graph, message.values)
+            encoded, key = message.graph, message.key
+            if self._nodes is not None and (own := opened_graph(graph, self._passage.modules)) is not graph:
+                graph, encoded = own, encode_graph(own)
+                key = structural_hash(encoded)
             paths = paths_of(message.paths)
-            submission = GraphSubmission(message.run, graph, message.graph, message.key, externals, paths)
+            submission = GraphSubmission(message.run, graph, encoded, key, externals, paths)
             residency: tuple[int, ...] = ()
             if message.preview:
                 planned, residency = driver.preview(submission)
@@ -288,11 +324,27 @@ class ServedSession:
             if not message.preview:
                 self._active.discard(message.run)
             if isinstance(error, ServiceError):
-                log.warning("session %s: refused: %s", self.name, error.code)
+                self._refused(error.code)
             self._connection.send(failed_answer(message.id, error))
             return
-        other = b"" if planned.graph == graph else encode_graph(planned.graph)
+        other = b"" if planned.graph == graph else self._graph_bytes(planned.graph)
         self._connection.send(PlanMade(message.id, plan_data(planned.plan), other, residency))
+
+    def _externals(self, graph: Graph, values: Sequence[Any]) -> tuple[External, ...]:
+        emits = {} if self._passage.allow_pickle else emitted(graph)
+        found: list[External] = []
+        for number, one in enumerate(values):
+            if number in emits:  # its worker unpickles it: nothing else may stand there
+                sent = checked_emit(one, emits[number], self._passage.modules)
+                found.append(SuppliedExternal(sent))
+            elif isinstance(one, Pinned):
+                found.append(KeptExternal(one.run, one.value))
+            else:
+                found.append(SuppliedExternal(self._passage.incoming(one, "an input of the graph")))
+        return tuple(found)
+
+    def _graph_bytes(self, graph: Graph) -> bytes:
+        return encode_graph(graph if self._passage.allow_pickle else closed_graph(graph))
 
     def _ask(self, driver: Driver, message: Ask) -> None:
         if message.what == "stored":
@@ -327,9 +379,11 @@ class ServedSession:
 
     def _answer(self, number: int, ask: Callable[[], Any], *, waits: bool = True) -> None:
         try:
-            value = outgoing(ask(), self._pickle, "the value")
+            value = self._passage.outgoing(ask(), "the value")
             self._connection.send(Answer(number, *self._bytes(), (value,)), waits=waits)
         except (RaygradError, ValueError, TypeError) as error:  # a message may be too large, too
+            if isinstance(error, ServiceError):
+                self._refused(error.code)
             self._connection.send(failed_answer(number, error), waits=waits)
 
     def _bytes(self) -> tuple[int, int]:
@@ -346,17 +400,43 @@ class ServedSession:
 
     def record(self, called: TimedRecord, finished: bool) -> None:
         """Send a segment's record."""
+        record = called.record
         if finished:
-            self._active.discard(called.record.run)
-        data = record_bytes(called.record, self._pickle)
+            self._active.discard(record.run)
+        if record.run in self._given_up:
+            return
+        try:
+            data = self._passage.record_bytes(record)
+        except ServiceError as error:
+            node = record.emits[0][0] if record.emits else -1
+            self._give_up(record.run, record.segment, record.attempt, record.worker, node, error)
+            return
         times = called.sent, called.came, called.awaited, called.spent
         self._report(Recorded(data, *times, finished, *self._bytes()))
+
+    def _give_up(self, run: int, segment: int, attempt: int, worker: str, node: int, error: ServiceError) -> None:
+        """Fail a run of which something, that a node has made, does not pass to its client."""
+        self._refused(error.code)
+        self._given_up.add(run)
+        self.failures += 1
+        failure = Failure(node, "user code", (), "", error, type(error).__name__, str(error))
+        record = Record(run, segment, attempt, worker, 0, 0.0, "failed", (), (), (), (), (), (), (), failure)
+        self._report(RunFailed(run, self._passage.record_bytes(record), str(error), ()))
+        with suppress(RaygradError):
+            self._cancel(Ask(0, "cancel", (run,), 0.0))
 
     def emitted(self, held: HeldChunk) -> None:
         """Send emits of a segment that goes on."""
         chunk = held.take()
+        if chunk.run in self._given_up:
+            return
         head = chunk.run, chunk.segment, chunk.attempt, chunk.worker, chunk.nbytes
-        self._report(EmitsSent(*head, tuple([tuple(one) for one in chunk.emits])))
+        try:
+            emits = self._passage.emits_out(chunk.emits)
+        except ServiceError as error:
+            self._give_up(*head[:4], chunk.emits[0][0], error)
+            return
+        self._report(EmitsSent(*head, emits))
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """Send that a value was fetched."""
@@ -365,7 +445,8 @@ class ServedSession:
     def finished(self, run: int) -> None:
         """Send that a run is done."""
         self._active.discard(run)
-        self._report(Finished(run))
+        if run not in self._given_up:
+            self._report(Finished(run))
 
     def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
         """Send that the rest of a run was planned again."""
@@ -378,9 +459,11 @@ class ServedSession:
     def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
         """Send that a run failed."""
         self._active.discard(run)
+        if run in self._given_up:
+            return
         self.failures += 1
         log.info("session %s: run %d failed: %s", self.name, run, reason)
         why: tuple[Any, ...] = ()
         if lost is not None:
             why = (LOSSES[type(lost)], *lost)
-        self._report(RunFailed(run, record_bytes(record, self._pickle), reason, why))
+        self._report(RunFailed(run, self._passage.record_bytes(record), reason, why))

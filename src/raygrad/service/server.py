@@ -28,10 +28,12 @@ from raygrad.errors import ProtocolError, RaygradError, ServiceError
 
 from .connection import LEFT, MessageConnection
 from .messages import SERVICE_VERSION, Administer, Administered, ClientHello, Refused, Resume, Welcome
+from .named_code import NamedModules
 from .options import ServerOptions
 from .plans import cluster_data
 from .resumable_connection import ConnectionEnded, ResumableConnection
 from .served_session import ServedSession, log
+from .values import Passage
 
 HELLO_SECONDS: Final = 10.0
 """Seconds within which a client says who it is."""
@@ -54,6 +56,8 @@ class Server:
         self._connections: set[ServerConnection] = set()
         self._opening = 0
         self._lock = threading.Lock()
+        self._allowed = NamedModules(options.allow)
+        self._allowed.load()
         self._draining = False
         self._counts = {"sessions_total": 0, "refusals_total": 0}
         self._began = time.monotonic()
@@ -258,11 +262,11 @@ class Server:
                 strict=self.options.address == "local",
                 blas_threads=hello.blas_threads,
                 options={},
-                serves_others=hello.allow_pickle,
+                serves_others=hello.allow_pickle or bool(self._allowed),
             )
             name, grace = secrets.token_hex(8), min(self.options.grace, self.options.idle_timeout)
             lasting = ResumableConnection(connection, grace=grace)
-            session = ServedSession(name, lasting, executor, allow_pickle=hello.allow_pickle)
+            session = ServedSession(name, lasting, executor, Passage(hello.allow_pickle, self._allowed))
             thread = threading.Thread(target=self._run, args=(session, lasting), name=f"raygrad-{name}", daemon=True)
             with self._lock:
                 self._sessions[name] = session, thread

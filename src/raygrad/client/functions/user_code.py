@@ -50,9 +50,10 @@ class UserCode:
         *,
         several_workers: bool = False,
         remote: bool = False,
+        named: Callable[[Any], Shipped | None] = lambda obj: None,
     ) -> None:
         """`register` makes shipped code known to the executor; with `several_workers` there is more than one; `remote`
-        ones have processes of their own."""
+        ones have processes of their own; `named` returns how code goes that goes by name, None of other code."""
         self.settings = SettingsRecorder(self.ship, remote=remote)
         """The settings under which code is recorded."""
         self.call_costs = call_costs
@@ -66,6 +67,7 @@ class UserCode:
         self._log = inputs.log
         self._leaf_effects = observed.leaf_effects
         self._register = register
+        self._named = named
         self._shipped: dict[Any, Shipped] = {}
         self._used_again: set[str] = set()
         """Fingerprints of code of earlier passes that this submission uses."""
@@ -176,11 +178,12 @@ class UserCode:
     def _shipped_now(self, obj: Any) -> Shipped:
         """Return user code with its fingerprint, taken now; register it, and note what it requests."""
         by_reference = self._inputs.by_reference
-        found = ship(obj, in_process=by_reference)
+        by_name = self._named(obj)
+        found = by_name or ship(obj, in_process=by_reference)
         if found.fingerprint not in self._examined:
             self._examined.add(found.fingerprint)
             self._warn_of_generators(obj)
-        if not by_reference:
+        if not by_reference and by_name is None:
             found = with_registrations(found)
         if isinstance(obj, type):
             needs = requested_by(obj)

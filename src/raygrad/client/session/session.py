@@ -253,6 +253,7 @@ class Session:
             call_costs,
             several_workers=several,
             remote=address != "local",
+            named=opened.named,
         )
         link = RunLink(waiter, log, runs.clocks, opened.name_of)
         self._submitter = Submitter(
