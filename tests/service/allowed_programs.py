@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import os as os  # that a client may not reach by way of this module
+import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -155,6 +156,19 @@ class EmitsMuchAndStrange(rg.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         return grad
+
+
+class Sleeping(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, seconds):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(0.01)
+        return x + 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
 
 
 class KeepsStrange(rg.autograd.Function):

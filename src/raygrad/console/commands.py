@@ -202,6 +202,15 @@ def serve(
     tls_key: Annotated[str | None, typer.Option(metavar="PATH", help="Its key, if it is not in the same file.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="The most workers of a session.")] = None,
     max_sessions: Annotated[int, typer.Option(min=1, help="Sessions at a time.")] = 16,
+    max_sessions_per_token: Annotated[
+        int | None, typer.Option(min=1, help="Sessions at a time of those who show one token.")
+    ] = None,
+    max_nodes: Annotated[int | None, typer.Option(min=1, help="Nodes of one submission.")] = None,
+    max_rate: Annotated[float | None, typer.Option(help="Messages per second of one session.")] = None,
+    max_held: Annotated[int | None, typer.Option(min=0, help="Bytes that are held for one session.")] = None,
+    max_run_seconds: Annotated[float | None, typer.Option(help="Seconds of one run.")] = None,
+    max_message: Annotated[int, typer.Option(help="Bytes of one message, so of one array.")] = 1 << 30,
+    drain_seconds: Annotated[float, typer.Option(help="Seconds for which runs may go on when it is stopped.")] = 30.0,
     idle_timeout: Annotated[float, typer.Option(help="Seconds of silence after which a client counts as gone.")] = 60.0,
     grace: Annotated[float, typer.Option(help="Seconds for which a session outlives a broken connection.")] = 30.0,
     allow_pickle: Annotated[
@@ -220,7 +229,7 @@ def serve(
     options = ServerOptions(
         host=host,
         port=port,
-        token=token_of(token_file),
+        token=tokens_of(token_file),
         tls_cert=tls_cert,
         tls_key=tls_key,
         allow_pickle=allow_pickle,
@@ -228,6 +237,13 @@ def serve(
         address=on,
         workers=workers,
         max_sessions=max_sessions,
+        max_sessions_per_token=max_sessions_per_token,
+        max_nodes=max_nodes,
+        max_rate=max_rate,
+        max_held=max_held,
+        max_run_seconds=max_run_seconds,
+        max_message=max_message,
+        drain_seconds=drain_seconds,
         idle_timeout=idle_timeout,
         grace=grace,
         log_json=log_json,
@@ -269,9 +285,15 @@ def cancel(
     typer.echo("cancelled" if cancelled else "nothing was running")
 
 
-def token_of(file: Path | None) -> str | None:
-    """Return the token in a file, or that of the environment; None if there is none."""
+def tokens_of(file: Path | None) -> str | None:
+    """Return the tokens in a file, one a line, or that of the environment; None if there is none."""
     return os.environ.get("RAYGRAD_TOKEN") if file is None else file.read_text(encoding="utf-8").strip()
+
+
+def token_of(file: Path | None) -> str | None:
+    """Return the first token in a file, or that of the environment; None if there is none."""
+    found = tokens_of(file)
+    return None if found is None else found.partition("\n")[0].strip()
 
 
 # ---- a cluster on this machine ---------------------------------------------------------------------------------------

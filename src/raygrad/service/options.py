@@ -21,7 +21,8 @@ class ServerOptions:
     port: int = 8786
     """0: any that is free; `Server.port` says which."""
     token: str | None = None
-    """What clients have to show; needed unless `host` is of the loopback."""
+    """What clients have to show; needed unless `host` is of the loopback. Several, one a line, are those of several
+    parties, which see only their own sessions."""
     tls_cert: str | None = None
     """The file of the certificate and its chain (PEM); with it the service speaks TLS only."""
     tls_key: str | None = None
@@ -35,6 +36,18 @@ class ServerOptions:
     workers: int | None = None
     """The most workers of a session, and how many one gets that does not say; None: as many as the address offers."""
     max_sessions: int = 16
+    max_sessions_per_token: int | None = None
+    """The most sessions at a time of those who show one token; None for no limit beside `max_sessions`."""
+    max_nodes: int | None = None
+    """The most nodes of one submission; None for what the protocol takes."""
+    max_rate: float | None = None
+    """The most messages per second of one session; None for any number."""
+    max_held: int | None = None
+    """The most bytes that are held for one session: kept values, and inputs of what runs; None for any number."""
+    max_run_seconds: float | None = None
+    """The most seconds that one run may take from its submission on; None for no limit."""
+    drain_seconds: float = 30.0
+    """How long `serve` waits for runs to end when it is stopped."""
     idle_timeout: float = 60.0
     """Seconds after which a client that answers nothing counts as gone."""
     grace: float = 30.0
@@ -68,6 +81,7 @@ class ServerOptions:
             raise ValueError(f"ServerOptions(grace=...) takes seconds, from 0 to a day, got {self.grace}")
         if self.max_sessions < 1 or (self.workers is not None and self.workers < 1):
             raise ValueError("ServerOptions(max_sessions=..., workers=...) take numbers of at least 1")
+        self._check_quotas()
         if self.max_message < LEAST_MESSAGE:
             raise ValueError(
                 f"ServerOptions(max_message=...) takes at least {LEAST_MESSAGE:,}, got {self.max_message:,}"
@@ -76,6 +90,23 @@ class ServerOptions:
             raise ValueError(
                 f"ServerOptions(address=...) takes 'local', 'ray' or 'ray:HOST:PORT', got {self.address!r}"
             )
+
+    def _check_quotas(self) -> None:
+        for name, least in (("max_sessions_per_token", 1), ("max_nodes", 1), ("max_held", 0)):
+            given: int | None = getattr(self, name)
+            if given is not None and given < least:
+                raise ValueError(f"ServerOptions({name}=...) takes a number of at least {least}, or None, got {given}")
+        for name in ("max_rate", "max_run_seconds"):
+            limit: float | None = getattr(self, name)
+            if limit is not None and not 0 < limit < float("inf"):
+                raise ValueError(f"ServerOptions({name}=...) takes a number of more than 0, or None, got {limit}")
+        if not 0 <= self.drain_seconds <= 86_400:
+            raise ValueError(f"ServerOptions(drain_seconds=...) takes seconds, 0 to a day, got {self.drain_seconds}")
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens, one for each party."""
+        return tuple([line.strip() for line in (self.token or "").splitlines() if line.strip()])
 
 
 def is_loopback(host: str) -> bool:

@@ -29,7 +29,7 @@ from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.workers.code.shipping import Shipment
 from raygrad.workers.executors.base import Executor
 from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
-from raygrad.workers.executors.deadlines import Limits
+from raygrad.workers.executors.deadlines import Expired, Limits
 from raygrad.workers.executors.driver import Driver
 from raygrad.workers.executors.executor_workers import start_driver
 from raygrad.workers.executors.run_state import Lost
@@ -60,7 +60,9 @@ from .messages import (
     Submit,
 )
 from .named_code import CodeName
+from .options import ServerOptions
 from .plans import cluster_of, paths_of, plan_data
+from .quotas import SECONDS, Usage
 from .resumable_connection import ConnectionEnded, ResumableConnection
 from .values import LOSSES, PICKLE_HINT, Passage, failed_answer
 
@@ -91,8 +93,18 @@ class ServedSession:
     handling = 0
     """The thread in a handler of emits: they are the client's, so none."""
 
-    def __init__(self, name: str, connection: ResumableConnection, executor: Executor, passage: Passage) -> None:
+    def __init__(
+        self,
+        name: str,
+        connection: ResumableConnection,
+        executor: Executor,
+        passage: Passage,
+        options: ServerOptions,
+        party: int,
+    ) -> None:
+        """`party` is the number of the token that its client has shown."""
         self.name = name
+        self.party: Final = party
         self.key: Final = secrets.token_hex(16)
         """What a client shows that goes on with it."""
         self.began = time.time()
@@ -101,6 +113,10 @@ class ServedSession:
         self._connection: Final = connection
         self._executor = executor
         self._passage = passage
+        self._usage: Final = Usage(options)
+        self._most_seconds = options.max_run_seconds
+        self._limited_here = False
+        """Whether the limit of seconds of a run is the service's, not the client's."""
         self._nodes = None if passage.allow_pickle else _NAMED_NODES
         """The kinds of nodes that it runs; None for all."""
         self._requests: queue.Queue[Any] = queue.Queue(MOST_REQUESTS)
@@ -113,6 +129,8 @@ class ServedSession:
         """The number of the newest run: they rise."""
         self._driver: Driver | None = None
         self._measured = MeasuredCosts()
+        self._latest = time.monotonic()
+        """When its client sent something, or was sent something."""
         self._closed = False
         self.why = ""
         """Why it ended, if not by its client."""
@@ -122,6 +140,13 @@ class ServedSession:
         """Runs that are under way."""
         return len(self._active)
 
+    @property
+    def quiet(self) -> float:
+        """The seconds for which nothing of it has run and its client has sent nothing; 0 while something does."""
+        if self._active or self._waiting or not self._requests.empty():
+            return 0.0
+        return time.monotonic() - self._latest
+
     # ---- the threads of its connections ------------------------------------------------------------------------------
 
     def receive(self, connection: MessageConnection) -> None:
@@ -129,11 +154,31 @@ class ServedSession:
         with self._connection.reading(connection):
             while True:
                 message = self._connection.receive(connection)
-                if isinstance(message, Ask) and message.what in ("cancel", "cancel_all") and self._driver is not None:
+                if excess := self._excess_of(message):
+                    self._refuse_soon(message, excess)
+                elif isinstance(message, Ask) and message.what in ("cancel", "cancel_all") and self._driver is not None:
                     self._answer(message.id, lambda asked=message: self._cancel(asked), waits=False)
                 else:
                     self._enqueue(message, connection)
+                self._latest = time.monotonic()
                 self._connection.took()
+
+    def _excess_of(self, message: Any) -> float:
+        """Return the seconds by which a message came too soon. To cancel is always allowed."""
+        if isinstance(message, Ask) and message.what.startswith("cancel"):
+            return 0.0
+        excess = self._usage.rate.excess()
+        while excess and not isinstance(message, Submit | Ask | LearnNamed):  # it cannot be refused: the client waits
+            time.sleep(min(excess, IDLE_SLICE))
+            if self._closed:
+                return 0.0
+            excess = self._usage.rate.excess()
+        return excess
+
+    def _refuse_soon(self, message: Any, excess: float) -> None:
+        error = self._usage.too_fast(excess)
+        self._refused(error.code)
+        self._connection.send(failed_answer(message.id, error), waits=False)
 
     def _enqueue(self, message: Any, connection: MessageConnection) -> None:
         """Hand a request to the session's thread; where that has too many, wait, but not longer than the connection
@@ -192,7 +237,7 @@ class ServedSession:
             self.why = str(error)
         except Exception as error:  # of any kind: requests are the other side's; no thread ends by them
             self.why = f"{type(error).__name__}: {error}"
-            log.debug("session %s", self.name, exc_info=True)
+            log.debug("session %s", self.name, exc_info=True, extra={"session": self.name})
         finally:
             self._closed = True
             self._close()
@@ -231,7 +276,10 @@ class ServedSession:
                 self._ask(driver, message)
             case Drop():
                 numbers = message.numbers
-                driver.drop(list(zip(numbers[::2], numbers[1::2], strict=True)))
+                pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+                for pair in pairs:
+                    self._usage.dropped(*pair)
+                driver.drop(pairs)
             case Learn():
                 if not self._passage.allow_pickle:
                     raise ServiceError(f"code by value came: {PICKLE_HINT}", "pickle")
@@ -264,9 +312,10 @@ class ServedSession:
         self._executor.learn(name.fingerprint, shipment)
         self._answer(message.id, lambda: True)
 
-    def _refused(self, code: str, what: str = "") -> None:
+    def _refused(self, code: str, what: str = "", *, run: int | None = None, node: int | None = None) -> None:
         shown = f" ({what[:200]!r})" if what else ""
-        log.warning("session %s: refused: %s%s", self.name, code[:40], shown)
+        noted = {"session": self.name, "run": run, "node": node, "code": code[:40]}
+        log.warning("session %s: refused: %s%s", self.name, code[:40], shown, extra=noted)
 
     def _start(self, start: Start) -> None:
         try:
@@ -277,13 +326,18 @@ class ServedSession:
         if type(given) is not tuple or any([type(one) is not float for one in cast("tuple[Any, ...]", given)]):
             raise ProtocolError("the limits of time are no numbers")
         limits = tuple([None if limit < 0 else limit for limit in cast("tuple[float, ...]", given)])
+        limited = Limits(*limits)
+        most = self._most_seconds
+        if most is not None and (limited.run is None or limited.run > most):
+            self._limited_here = True
+            limited = limited._replace(run=most)
         settings = DriverSettings(
             cluster=cluster_of(start.cluster),
             measured=self._measured,
             seed=start.seed,
             recovery_time=start.recovery_time,
             retries=start.retries,
-            limits=Limits(*limits),
+            limits=limited,
         )
         if [one.name for one in settings.cluster.workers] != [one.name for one in self._executor.cluster.workers]:
             raise ProtocolError("the settings are for other workers than those that were opened")
@@ -304,6 +358,7 @@ class ServedSession:
                 raise ProtocolError(f"a {type(added[0]).__name__} was submitted, which plans alone add")
             if self._nodes is not None and (code := [node for node in graph.nodes if type(node) not in self._nodes]):
                 raise ServiceError(f"the graph has a {type(code[0]).__name__}, which {PICKLE_HINT}", "pickle")
+            self._usage.check_nodes(graph)
             externals = self._externals(graph, message.values)
             encoded, key = message.graph, message.key
             if self._nodes is not None and (own := opened_graph(graph, self._passage.modules)) is not graph:
@@ -315,16 +370,22 @@ class ServedSession:
             if message.preview:
                 planned, residency = driver.preview(submission)
             else:
+                dropped = [(int(run), int(value)) for run, value in message.dropped]
+                self._usage.submitted(message.run, graph, message.values, dropped)
                 self._active.add(message.run)
                 self._newest = message.run
                 self.submitted += 1
-                log.debug("session %s submits run %d of %d nodes", self.name, message.run, len(graph.nodes))
-                planned = driver.submit(submission, [(int(run), int(value)) for run, value in message.dropped])
+                noted = {"session": self.name, "run": message.run}
+                log.debug(
+                    "session %s submits run %d of %d nodes", self.name, message.run, len(graph.nodes), extra=noted
+                )
+                planned = driver.submit(submission, dropped)
         except (RaygradError, ValueError, TypeError) as error:
-            if not message.preview:
+            if not message.preview and message.run in self._active:
                 self._active.discard(message.run)
+                self._usage.ended(message.run, failed=True)
             if isinstance(error, ServiceError):
-                self._refused(error.code)
+                self._refused(error.code, run=message.run)
             self._connection.send(failed_answer(message.id, error))
             return
         other = b"" if planned.graph == graph else self._graph_bytes(planned.graph)
@@ -393,6 +454,7 @@ class ServedSession:
     # ---- what the driver reports -------------------------------------------------------------------------------------
 
     def _report(self, message: Any) -> None:
+        self._latest = time.monotonic()
         try:
             self._connection.send(message)
         except ConnectionEnded:  # nobody is there to be told
@@ -401,8 +463,10 @@ class ServedSession:
     def record(self, called: TimedRecord, finished: bool) -> None:
         """Send a segment's record."""
         record = called.record
+        self._usage.measured(record.run, record.sizes)
         if finished:
             self._active.discard(record.run)
+            self._usage.ended(record.run)
         if record.run in self._given_up:
             return
         try:
@@ -416,7 +480,7 @@ class ServedSession:
 
     def _give_up(self, run: int, segment: int, attempt: int, worker: str, node: int, error: ServiceError) -> None:
         """Fail a run of which something, that a node has made, does not pass to its client."""
-        self._refused(error.code)
+        self._refused(error.code, run=run, node=node if node >= 0 else None)
         self._given_up.add(run)
         self.failures += 1
         failure = Failure(node, "user code", (), "", error, type(error).__name__, str(error))
@@ -424,6 +488,13 @@ class ServedSession:
         self._report(RunFailed(run, self._passage.record_bytes(record), str(error), ()))
         with suppress(RaygradError):
             self._cancel(Ask(0, "cancel", (run,), 0.0))
+
+    def _too_long(self, run: int, lost: Expired) -> ServiceError:
+        return ServiceError(
+            f"run {run} was stopped {lost.seconds:.3g} s after it was submitted: this service gives each run "
+            f"{lost.limit:g} s. Submit less at once, or start it with a larger max_run_seconds (--max-run-seconds)",
+            SECONDS,
+        )
 
     def emitted(self, held: HeldChunk) -> None:
         """Send emits of a segment that goes on."""
@@ -445,6 +516,7 @@ class ServedSession:
     def finished(self, run: int) -> None:
         """Send that a run is done."""
         self._active.discard(run)
+        self._usage.ended(run)
         if run not in self._given_up:
             self._report(Finished(run))
 
@@ -459,10 +531,17 @@ class ServedSession:
     def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
         """Send that a run failed."""
         self._active.discard(run)
+        self._usage.ended(run, failed=True)
         if run in self._given_up:
             return
+        if isinstance(lost, Expired) and lost.scope == "run" and self._limited_here:
+            self._give_up(run, lost.segment, 0, lost.worker, -1, self._too_long(run, lost))
+            return
         self.failures += 1
-        log.info("session %s: run %d failed: %s", self.name, run, reason)
+        failure = None if record is None else record.failure
+        node, kind = (None, None) if failure is None else (failure.index, failure.type)
+        noted = {"session": self.name, "run": run, "node": node, "error": kind}
+        log.info("session %s: run %d failed: %s", self.name, run, reason, extra=noted)
         why: tuple[Any, ...] = ()
         if lost is not None:
             why = (LOSSES[type(lost)], *lost)

@@ -9,11 +9,14 @@ import hmac
 import json
 import logging
 import platform
+import queue
 import secrets
 import signal
 import ssl
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -38,8 +41,14 @@ from .values import Passage
 HELLO_SECONDS: Final = 10.0
 """Seconds within which a client says who it is."""
 
-DRAIN_SECONDS: Final = 30.0
-"""Seconds for which `serve` waits on SIGTERM for runs to end."""
+QUIET_SECONDS: Final = 2.0
+"""Seconds without a word from its client after which a session without runs does not delay the end of a service."""
+
+TAKE_OVER_SECONDS: Final = 5.0
+"""Seconds for which a session waits at most for the main thread, which may be about to end."""
+
+NOTED: Final = ("session", "run", "node", "code", "error")
+"""What lines of the log have as fields of their own in JSON."""
 
 
 class Server:
@@ -50,11 +59,14 @@ class Server:
         ValueError: options that go not together.
     """
 
-    def __init__(self, options: ServerOptions) -> None:
+    def __init__(self, options: ServerOptions, *, opened: Callable[[], None] = lambda: None) -> None:
+        """`opened` is called, on any thread, when workers have been opened, before their client is told."""
         self.options = options
+        self._opened = opened
         self._sessions: dict[str, tuple[ServedSession, threading.Thread]] = {}
         self._connections: set[ServerConnection] = set()
         self._opening = 0
+        self._opening_of: Counter[int] = Counter()
         self._lock = threading.Lock()
         self._allowed = NamedModules(options.allow)
         self._allowed.load()
@@ -100,10 +112,11 @@ class Server:
         self.close()
 
     def drain(self, seconds: float) -> None:
-        """Take no more sessions, and wait up to so many seconds until no run is under way."""
+        """Take no more sessions, and wait up to so many seconds until no run is under way and no client has asked for
+        anything for a while: what a run has made is still read, and a program that goes on may end."""
         self._draining = True
         until = time.monotonic() + seconds
-        while time.monotonic() < until and any(session.active for session, _ in list(self._sessions.values())):
+        while time.monotonic() < until and any(one.quiet < QUIET_SECONDS for one, _ in list(self._sessions.values())):
             time.sleep(0.05)
 
     def close(self) -> None:
@@ -134,7 +147,7 @@ class Server:
             return connection.respond(
                 HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "ready\n" if ready else "not ready\n"
             )
-        if not self._is_known(request):
+        if self._party(request) is None:
             self._refused(connection, "token")
             return connection.respond(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong\n")
         if path == "/metrics":
@@ -144,11 +157,15 @@ class Server:
             return connection.respond(HTTPStatus.NOT_FOUND, "there are /, /healthz, /readyz and /metrics\n")
         return None
 
-    def _is_known(self, request: Request) -> bool:
+    def _party(self, request: Request | None) -> int | None:
+        """Return the number of the token that a client has shown, 0 where none is asked for; None of a stranger."""
+        if request is None:
+            return None
         if self.options.token is None:
-            return "Origin" not in request.headers  # no page of a browser, which anybody may have written
-        given = request.headers.get("Authorization", "")
-        return hmac.compare_digest(given.encode(), f"Bearer {self.options.token}".encode())
+            return None if "Origin" in request.headers else 0  # no page of a browser, which anybody may have written
+        given = request.headers.get("Authorization", "").encode()
+        same = [hmac.compare_digest(given, f"Bearer {token}".encode()) for token in self.options.tokens]
+        return same.index(True) if True in same else None
 
     def _refused(self, connection: ServerConnection, code: str) -> None:
         with self._lock:
@@ -157,7 +174,7 @@ class Server:
             host = connection.remote_address[0]
         except OSError:
             host = "who is gone"
-        log.warning("refused %s: %s", host, code)
+        log.warning("refused %s: %s", host, code, extra={"code": code})
 
     def _metrics(self) -> str:
         sessions = [session for session, _ in list(self._sessions.values())]
@@ -175,14 +192,15 @@ class Server:
             self._connections.add(socket)
         connection = MessageConnection(socket, self.options.max_message)
         session: ServedSession | None = None
+        party = self._party(socket.request) or 0
         try:
             first = self._first_message(connection)
             if isinstance(first, Resume):
-                session = self._resumed(connection, first)
+                session = self._resumed(connection, first, party)
             elif first.admin:
-                self._administer(connection)
+                self._administer(connection, party)
             else:
-                session = self._open(connection, first)
+                session = self._open(connection, first, party)
             if session is not None:
                 session.receive(connection)
         except ConnectionClosed as error:
@@ -233,19 +251,23 @@ class Server:
 
     # ---- sessions ----------------------------------------------------------------------------------------------------
 
-    def _resumed(self, connection: MessageConnection, resume: Resume) -> ServedSession:
+    def _resumed(self, connection: MessageConnection, resume: Resume, party: int) -> ServedSession:
         """Return the session that goes on over this connection."""
         if resume.epoch != self._epoch:
             raise ServiceError("this service was started anew since; what the session had is gone", "restarted")
         with self._lock:
             session, _ = self._sessions.get(resume.session, (None, None))
-        if session is None or not hmac.compare_digest(session.key.encode(), resume.key.encode()):
+        if (
+            session is None
+            or session.party != party
+            or not hmac.compare_digest(session.key.encode(), resume.key.encode())
+        ):
             raise ServiceError("the session has ended here", "unknown session")
         session.resume(connection, resume.taken)
-        log.info("session %s goes on over another connection", session.name)
+        log.info("session %s goes on over another connection", session.name, extra={"session": session.name})
         return session
 
-    def _open(self, connection: MessageConnection, hello: ClientHello) -> ServedSession:
+    def _open(self, connection: MessageConnection, hello: ClientHello, party: int) -> ServedSession:
         most = self.options.workers
         if most is not None and hello.workers > most:
             raise ServiceError(f"{hello.workers} workers are asked for; a session has up to {most} here", "quota")
@@ -254,7 +276,16 @@ class Server:
                 raise ServiceError("this service is being stopped and takes no sessions", "draining")
             if len(self._sessions) + self._opening >= self.options.max_sessions:
                 raise ServiceError(f"this service has {self.options.max_sessions} sessions, its most", "quota")
+            own = sum(session.party == party for session, _ in self._sessions.values()) + self._opening_of[party]
+            most_own = self.options.max_sessions_per_token
+            if most_own is not None and own >= most_own:
+                raise ServiceError(
+                    f"{own} sessions of this token are open, its most: close one, or start the service with a larger "
+                    "max_sessions_per_token (--max-sessions-per-token)",
+                    "sessions",
+                )
             self._opening += 1
+            self._opening_of[party] += 1
         try:
             executor = open_executor(
                 self.options.address,
@@ -264,9 +295,12 @@ class Server:
                 options={},
                 serves_others=hello.allow_pickle or bool(self._allowed),
             )
+            self._opened()
             name, grace = secrets.token_hex(8), min(self.options.grace, self.options.idle_timeout)
             lasting = ResumableConnection(connection, grace=grace)
-            session = ServedSession(name, lasting, executor, Passage(hello.allow_pickle, self._allowed))
+            session = ServedSession(
+                name, lasting, executor, Passage(hello.allow_pickle, self._allowed), self.options, party
+            )
             thread = threading.Thread(target=self._run, args=(session, lasting), name=f"raygrad-{name}", daemon=True)
             with self._lock:
                 self._sessions[name] = session, thread
@@ -274,6 +308,7 @@ class Server:
         finally:
             with self._lock:
                 self._opening -= 1
+                self._opening_of[party] -= 1
         cluster = cluster_data(executor.cluster)
         unasked, most_bytes = executor.reports_unasked, self.options.max_message
         thread.start()
@@ -285,7 +320,7 @@ class Server:
         except BaseException:
             session.end("its client is gone")
             raise
-        log.info("session %s opened with %d workers", name, len(executor.cluster.workers))
+        log.info("session %s opened with %d workers", name, len(executor.cluster.workers), extra={"session": name})
         return session
 
     def _run(self, session: ServedSession, connection: ResumableConnection) -> None:
@@ -300,15 +335,16 @@ class Server:
                 with suppress(ConnectionEnded, RaygradError):
                     connection.send(Refused("ended", session.why), waits=False)
             connection.close()
-            log.log(logging.WARNING if session.why else logging.INFO, "session %s ended: %s", session.name, why)
+            level, noted = logging.WARNING if session.why else logging.INFO, {"session": session.name}
+            log.log(level, "session %s ended: %s", session.name, why, extra=noted)
 
-    def _administer(self, connection: MessageConnection) -> None:
-        """Answer one request of an administrator."""
+    def _administer(self, connection: MessageConnection, party: int) -> None:
+        """Answer one request of an administrator, who sees the sessions of his own token."""
         request = connection.receive()
         if not isinstance(request, Administer):
             raise ProtocolError("an administrator sends Administer")
         with self._lock:
-            sessions = {name: one for name, (one, _) in self._sessions.items()}
+            sessions = {name: one for name, (one, _) in self._sessions.items() if one.party == party}
         answer: Any
         if request.what == "status":
             answer = {
@@ -344,24 +380,45 @@ class Server:
 
 
 def serve(options: ServerOptions) -> None:
-    """Serve until SIGTERM or Ctrl-C; then take no new sessions, let runs end for up to 30 s, and stop. To be called in
-    the main thread."""
+    """Serve until SIGTERM or Ctrl-C; then take no new sessions, let runs end for up to `drain_seconds`, and stop. To be
+    called in the main thread."""
     _log_to_stderr(json_lines=options.log_json)
-    stopped = threading.Event()
-
-    def stop(_number: int, _frame: Any) -> None:
-        stopped.set()
-
-    before = signal.signal(signal.SIGTERM, stop)
+    calls = _MainThreadCalls()
+    before = signal.getsignal(signal.SIGTERM)
+    calls.take_over()
     try:
-        with Server(options) as server:
+        with Server(options, opened=calls.after_open) as server:
             with suppress(KeyboardInterrupt):
-                while not stopped.wait(0.5):
-                    pass
+                calls.serve()
             log.info("draining")
-            server.drain(DRAIN_SECONDS)
+            server.drain(options.drain_seconds)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+class _MainThreadCalls:
+    """What the main thread of a service waits for: SIGTERM, and libraries that take SIGTERM for themselves. Ray does so
+    when it is first used, whatever Python has there, and ends the process some seconds after it."""
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[threading.Event | None] = queue.SimpleQueue()
+        """None stands for SIGTERM."""
+
+    def take_over(self) -> None:
+        """Have SIGTERM come here, in the main thread."""
+        signal.signal(signal.SIGTERM, lambda _number, _frame: self._asked.put(None))
+
+    def after_open(self) -> None:
+        """Have SIGTERM come here again: called by threads that have opened workers."""
+        done = threading.Event()
+        self._asked.put(done)
+        done.wait(TAKE_OVER_SECONDS)
+
+    def serve(self) -> None:
+        """Do what others ask for, until SIGTERM comes."""
+        while (asked := self._asked.get()) is not None:
+            self.take_over()
+            asked.set()
 
 
 def _tls(options: ServerOptions) -> ssl.SSLContext | None:
@@ -392,7 +449,9 @@ class _JsonLines(logging.Formatter):
     """Writes each record as a JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry = {"time": record.created, "level": record.levelname, "logger": record.name}
+        entry: dict[str, Any] = {"time": record.created, "level": record.levelname, "logger": record.name}
+        found = vars(record)
+        entry.update({name: found[name] for name in NOTED if found.get(name) is not None})
         return json.dumps({**entry, "message": record.getMessage()})
 
 
