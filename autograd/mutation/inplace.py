@@ -241,6 +241,9 @@ def check_leaf(tensor: Tensor) -> None:
     view = tensor._view
     if not state.here.grad or (view is not None and view.creation is not None):
         return
+    node: Any = tensor._grad_fn
+    if view is not None and type(node) is OpNode and node.op.name == "strided_around":
+        tensor._grad_fn, view.version = None, -1  # its history leads from the base from now on: there, all it shows is
     if tensor._requires_grad and tensor.grad_fn is None:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
     base = tensor._base

@@ -18,9 +18,10 @@ import torch
 
 import raygrad as rg
 
-from .compare import Disagreement, flat, same, same_gradients
+from .compare import EXACT, Disagreement, flat, same, same_gradients
 from .entries import Entry, Form
 from .precision import rounded, widened
+from .reference import by_reference
 from .ties import by_element
 from .translate import Dropped, Untranslatable, retyped, tensor, to_raygrad
 
@@ -105,6 +106,7 @@ def value(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
     with rg.no_grad():
         got = _settled(_apply(form[1], mine), mine)
     got = by_element(entry.info.name, mine, got)
+    within = (0.0, 0.0) if entry.info.name in EXACT else within
 
     def compare(expected: Any) -> None:
         same(by_element(entry.info.name, sample, expected), got, within, entry.draws(sample.options))
@@ -114,7 +116,10 @@ def value(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
             doubled = _widened(sample)
             return _settled(_apply(form[0], doubled), doubled)
 
-    _judge(compare, expected, sample, wide)
+    try:
+        _judge(compare, expected, sample, wide)
+    except Disagreement as differs:
+        by_reference(entry.info, sample, expected, compare, differs)
     return True
 
 

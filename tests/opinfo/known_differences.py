@@ -37,11 +37,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "argwhere": {
         "vmap": "depends on data, which vmap does not know",
     },
-    "as_strided.partial_views": {
-        "gradients": "the samples read memory of a larger tensor, which the translation does not carry",
-        "method": "the samples read memory of a larger tensor, which the translation does not carry",
-        "values": "the samples read memory of a larger tensor, which the translation does not carry",
-    },
     "baddbmm": {
         "vmap": "PyTorch's vmap gives float32 of integers, whose function gives int64",
     },
@@ -71,9 +66,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "index_select": {
         "error inputs": "`out=` is not taken",
-    },
-    "istft": {
-        "gradients": "PyTorch gives some windows no gradient",
     },
     "kthvalue": {
         "error inputs": "`out=` is not taken",
@@ -107,14 +99,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "round.decimals_0": {
         "refused dtypes": "zero decimals round integers as none do, given or not",
-    },
-    "special.bessel_j0": {
-        "session": "PyTorch's own values are off by up to 9e-7 between 5 and 6.1",
-        "values": "PyTorch's own values are off by up to 9e-7 between 5 and 6.1",
-    },
-    "special.bessel_y1": {
-        "session": "PyTorch's own values are off by up to 9e-7 between 5 and 6.1",
-        "values": "PyTorch's own values are off by up to 9e-7 between 5 and 6.1",
     },
     "take": {
         "error inputs": "`out=` is not taken",

@@ -4,6 +4,10 @@ A sample in float32 is compared with PyTorch's own result first. Where they diff
 library may have lost digits. So PyTorch computes the same numbers again in float64, and raygrad has to agree with that,
 rounded to float32, within the tolerance for float32. `kinds` asks for it; float64 and complex128 have no such second
 look.
+
+Only rounding is decided so. An element that is infinite or NaN in either precision (what `nan_to_num` makes of infinity
+is another number in each), or so far from the other that no rounding explains it (an `eps` by the dtype), stays as it
+is in single precision.
 """
 
 # pyright: reportMissingImports=false
@@ -15,6 +19,10 @@ from typing import Any
 import torch
 
 _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+
+
+LOST = 1e-2
+"""How much of the greatest number of a result rounding may cost an element in single precision."""
 
 
 def widened(value: Any) -> Any:
@@ -31,10 +39,23 @@ def widened(value: Any) -> Any:
 
 
 def rounded(wide: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-    """Return results in the dtypes of others, one by one; what is no tensor as it is."""
+    """Return results in the dtypes of others, one by one, where they differ from them by rounding; else those others,
+    and what is no tensor."""
     if len(wide) != len(like):
         return list(like)
     return [
-        one.detach().to(other.dtype) if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) else one
+        _near(one.detach().to(other.dtype), other.detach())
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and one.shape == other.shape
+        else other
         for one, other in zip(wide, like, strict=True)
     ]
+
+
+def _near(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the elements of a result in double precision that are finite and near to those in single precision, and
+    the latter elsewhere."""
+    if not other.dtype.is_floating_point and not other.is_complex():
+        return other
+    finite = one.isfinite() & other.isfinite()
+    scale = torch.where(finite, torch.maximum(one.abs(), other.abs()), 0).amax() if one.numel() else 0
+    return torch.where(finite & ((one - other).abs() <= LOST * scale), one, other)

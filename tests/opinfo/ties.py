@@ -1,7 +1,8 @@
 """Ties of PyTorch's unstable sorts: which of equal elements an index names is left open, and the elements decide.
 
 PyTorch promises an order of equal elements for `stable=True` alone. For the entries below an index is therefore
-compared by the element that it names, and indices along a dimension have to differ where each names another element.
+compared by the rank of the element that it names, which equal elements share and nearly equal ones do not; and indices
+along a dimension have to differ where each names another element.
 """
 
 # pyright: reportMissingImports=false
@@ -45,11 +46,11 @@ _PICKS = {
 
 
 def by_element(name: str, sample: Any, result: Any) -> Any:
-    """Return a result of either library with its indices replaced by what they name, for an op that may choose among
-    equal elements; any other result as it is.
+    """Return a result of either library with its indices replaced by the ranks of what they name, for an op that may
+    choose among equal elements; any other result as it is.
 
     Raises:
-        Disagreement: an index is out of range, or given twice.
+        Disagreement: the indices are no int64; one is out of range, or given twice.
     """
     picks = _PICKS.get(name)
     leaves = flat(result)
@@ -57,7 +58,9 @@ def by_element(name: str, sample: Any, result: Any) -> Any:
         return result
     places, source = (to_torch(one) for one in (leaves[picks.position], sample.input))
     source = source.detach()
-    if not source.ndim or places.dtype != torch.int64:
+    if places.dtype != torch.int64:
+        raise Disagreement(f"indices of dtype {places.dtype}")
+    if not source.ndim:
         return result
     dim = sample.options.get("dim", sample.args[picks.dim] if len(sample.args) > picks.dim else -1) % source.ndim
     squeezed = places.ndim < source.ndim
@@ -66,7 +69,13 @@ def by_element(name: str, sample: Any, result: Any) -> Any:
         raise Disagreement("an index is out of range")
     if picks.many and index.numel() and (index.sort(dim)[0].diff(dim=dim) == 0).any():
         raise Disagreement("an index is given twice")
-    named = source.gather(dim, index)
+    named = _ranks(source).gather(dim, index)
     named = named.squeeze(dim) if squeezed else named
     leaves[picks.position] = tensor(named, False) if isinstance(leaves[picks.position], rg.Tensor) else named
     return leaves
+
+
+def _ranks(source: torch.Tensor) -> torch.Tensor:
+    """Return for each element its place among the different ones, the same for all NaNs."""
+    ranks = torch.unique(source, return_inverse=True)[1]
+    return torch.where(source.isnan(), -1, ranks) if source.is_floating_point() else ranks

@@ -35,17 +35,43 @@ class Dropped:
 
 
 def tensor(value: torch.Tensor, requires_grad: bool | None = None) -> Any:
-    """Return raygrad's tensor of the same numbers, dtype, axis order and need of a gradient.
+    """Return raygrad's tensor of the same numbers, dtype, axis order and need of a gradient; of a view that is a leaf,
+    the same view of its base.
 
     Raises:
         Untranslatable: it is sparse, on another device, or of a dtype that NumPy lacks.
     """
     if value.layout is not torch.strided or value.dtype not in _DTYPES or value.device.type != "cpu":
         raise Untranslatable(f"{value.layout} {value.dtype} {value.device}")
+    wanted = value.requires_grad if requires_grad is None else requires_grad
+    if value._base is not None and value.is_leaf and requires_grad is None and _is_plain(value):
+        made = _as_view(value, value._base)
+        return made.requires_grad_() if wanted and not value._base.requires_grad else made
     array = np.array(value.detach().resolve_conj().resolve_neg().numpy(), order="K")
     made = rg.from_numpy(array)
-    wanted = value.requires_grad if requires_grad is None else requires_grad
     return made.requires_grad_() if wanted else made
+
+
+def _is_plain(view: torch.Tensor) -> bool:
+    """Tell whether a view shows its base's elements, or one part of complex ones, as they lie in memory."""
+    base: Any = view._base
+    if not base.is_contiguous() or any(one.is_conj() or one.is_neg() for one in (view, base)):
+        return False
+    if view.dtype == base.dtype:
+        return True
+    steps = [step for step, extent in zip(view.stride(), view.shape, strict=True) if extent > 1]
+    return base.is_complex() and view.dtype == base.dtype.to_real() and not any(step % 2 for step in steps)
+
+
+def _as_view(view: torch.Tensor, base: torch.Tensor) -> Any:
+    """Return the view of raygrad's counterpart of the base, without history: where that requires grad, so does the
+    view, and leads no gradient to it."""
+    made = tensor(base)
+    with rg.no_grad():
+        if view.dtype == base.dtype:
+            return made.as_strided(tuple(view.shape), view.stride(), view.storage_offset() - base.storage_offset())
+        offset = view.storage_offset() - 2 * base.storage_offset()
+        return (made.imag if offset % 2 else made.real).as_strided(tuple(view.shape), view.stride(), offset)
 
 
 def to_raygrad(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Views by strides or dtype: `as_strided`, `view(dtype)`, and writing to such views.
 
 Strides are given as those of memory, and become positions among a tensor's elements at once; these hold wherever its
-value travels (H1). What lies outside of the tensor is out of reach.
+value travels (H1). A view reaches what its base shows of the memory, too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from ...core import dtypes
 from ...core.array_layout import overlaps_itself
 from ...core.batched_data import Batched
 from ...dispatch.dispatch import call
-from ...registry.define_op import Shape, define, infer_same, infer_shaped, sizes_of, space_of
+from ...registry.define_op import Shape, define, infer_same, infer_shaped, like_operand, sizes_of, space_of
+from ...storage.storage import owner_of
 from ...storage.stride_geometry import layout_in_memory, strides_of
 from ...storage.view_geometry import WRITTEN_TWICE, GeometricView, ViewGeometry, element_numbers, geometry_from_strides
 
 PUBLIC = ["as_strided"]
+
+Place = tuple[Shape, Shape, int]
+"""Shape, strides and offset in memory, in elements."""
 
 # ---- by strides ------------------------------------------------------------------------------------------------------
 
@@ -82,6 +86,52 @@ _AS_STRIDED_GRAD = define(
 _PUT_STRIDED = define("put_strided", ("a", "value"), _put_strided, infer_same, _put_strided_backward, saves="none")
 
 
+# ---- by strides, beyond the elements of the tensor -------------------------------------------------------------------
+
+
+def _strided_around(a: Any, inner: Any, shape: Shape, strides: Shape, offset: int, order: Shape, *places: Place) -> Any:
+    return _as_strided(a, shape, strides, offset, order)
+
+
+def _strided_around_backward(ctx: Any, g: Any) -> Any:
+    """Give the tensor that the view was asked of the gradients of the elements that both show, and what holds them
+    none: so does PyTorch. Where the tensor shows an element more than once, its places share the gradient."""
+    *_, shown, own = ctx.params
+    inner = call(_THROUGH_MEMORY, (g,), (shown, own))
+    if overlaps_itself(own[0], own[1]):
+        ones = space_of(g).ones(own[0], g.dtype)
+        inner = inner / like_operand(_through_memory(ones, own, own), g)
+    return None, inner
+
+
+def _through_memory(g: Any, source: Place, target: Place) -> Any:
+    """Add elements to memory of zeros at a place, and return what another place shows of that."""
+    xp = space_of(g)
+    to, at = (element_numbers(*place, xp) for place in (source, target))
+    memory = xp.zeros(1 + max([int(one.max()) for one in (to, at) if one.size], default=0), g.dtype)
+    xp.add.at(memory, to, g)
+    return memory[at]
+
+
+_STRIDED_AROUND = define(
+    "strided_around",
+    ("a", "inner"),
+    _strided_around,
+    infer_shaped(0),
+    _strided_around_backward,
+    saves="none",
+    view=True,
+)
+_THROUGH_MEMORY = define(
+    "through_memory",
+    ("g",),
+    _through_memory,
+    lambda params, g: (params[1][0], g.dtype),
+    lambda ctx, g: call(_THROUGH_MEMORY, (g,), (ctx.params[1], ctx.params[0])),
+    saves="none",
+)
+
+
 def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
     """Return a view of other size and strides, counted in elements of memory.
 
@@ -89,7 +139,8 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
         storage_offset: where it starts, counted from where the memory does; by default where `input` starts.
 
     Raises:
-        RuntimeError: it does not lie inside `input`; or, in a session, the strides of `input` are not known.
+        RuntimeError: it does not lie inside of `input` and its base; or, in a session, the strides of `input` are not
+            known.
     """
     shape, steps = sizes_of((size,)), sizes_of((stride,))
     if len(shape) != len(steps):
@@ -103,9 +154,20 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     begin = 0 if held is None else held.start // held.itemsize
     offset = 0 if storage_offset is None else storage_offset - begin
     place = geometry_from_strides(input.shape, own, 1, offset, shape, steps)
-    if place is None:
-        raise AutogradError(_outside(input, shape, steps, offset + begin))
-    return placed(input, shape, place.strides, place.offset, place.order)
+    if place is not None:
+        return placed(input, shape, place.strides, place.offset, place.order)
+    owner = owner_of(input)
+    if held is not None and owner is not input and owner.dtype == input.dtype:
+        around = geometry_from_strides(owner.shape, _strides_in_elements(owner), 1, offset + begin, shape, steps)
+        if around is not None:
+            whole = owner if input._requires_grad else owner.detach()
+            places = ((shape, steps, offset + begin), (input.shape, own, begin))
+            params = (shape, around.strides, around.offset, around.order, *places)
+            made = call(_STRIDED_AROUND, (whole, input), params)
+            if made._view is not None:  # made again after a change, its history leads to the base alone, as in PyTorch
+                made._view.op, made._view.operands, made._view.params = _AS_STRIDED, (), params[:4]
+            return made
+    raise AutogradError(_outside(owner, shape, steps, offset + begin))
 
 
 def _strides_in_elements(tensor: Any) -> Shape:
@@ -125,7 +187,7 @@ def _strides_in_elements(tensor: Any) -> Shape:
 def _outside(input: Any, shape: Shape, steps: Shape, offset: int) -> str:
     return (
         f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {offset} are out of bounds: such a "
-        f"view shows memory outside of the tensor of shape {list(input.shape)}; take it of its base, if that holds it"
+        f"view shows memory outside of the tensor of shape {list(input.shape)}"
     )
 
 
