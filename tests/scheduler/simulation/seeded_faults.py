@@ -247,7 +247,6 @@ class Trial:
         self._check_loads(shown)
         return shown
 
-
     def _check_loads(self, shown: SimulatedRun) -> None:
         """Check that what was spilled was loaded on the same worker."""
         makers_of = [makers(one.graph) for one in shown.planned]
