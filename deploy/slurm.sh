@@ -23,7 +23,7 @@ fi
 source "${RAYGRAD_ENV:-$HOME/raygrad-env}/bin/activate"
 
 # A Ray of this job's own: a port and a token that other jobs on the same nodes do not have
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p) # not `head`, which ends before what feeds it
 port=$((20000 + SLURM_JOB_ID % 20000))
 umask 077
 RAY_AUTH_TOKEN=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')
