@@ -162,6 +162,7 @@ class ServedSession:
                     self._enqueue(message, connection)
                 self._latest = time.monotonic()
                 self._connection.took()
+                del message  # with its arrays: the next one may be long in coming
 
     def _excess_of(self, message: Any) -> float:
         """Return the seconds by which a message came too soon. To cancel is always allowed."""
