@@ -1,5 +1,5 @@
-"""Each program of the suite through a service, in a process of its own, with a token and code by value: most over a plain
-WebSocket of the loopback, a share of every family over TLS."""
+"""Each program of the suite through a service, in a process of its own, with a token and code by value: all over a plain
+WebSocket of the loopback, a share over TLS, too."""
 
 from __future__ import annotations
 
