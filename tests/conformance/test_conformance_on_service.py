@@ -1,5 +1,5 @@
-"""Each program of the suite through a service, in a process of its own, with a token and code by value: all over a plain
-WebSocket of the loopback, a share over TLS, too."""
+"""Each program of the suite through a service, in a process of its own, with a token and code by value: over a plain
+WebSocket of the loopback, and a share of them over TLS."""
 
 from __future__ import annotations
 
