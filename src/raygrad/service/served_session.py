@@ -416,7 +416,7 @@ class ServedSession:
             self._waiting.append((message, deadline))
             self._try_reads()
         else:
-            raise ProtocolError(f"nothing can be asked by '{message.what}' of {len(message.numbers)} numbers")
+            raise ProtocolError(f"nothing can be asked by {message.what[:40]!r} of {len(message.numbers)} numbers")
 
     def _try_reads(self) -> None:
         """Answer the reads whose values are here, and those that have passed their deadline."""
