@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 UNITS = ((1e-6, "ns", 1e9), (1e-3, "µs", 1e6), (1.0, "ms", 1e3), (float("inf"), "s", 1.0))
-PACKAGES = ("raygrad", "numpy", "torch", "autograd", "ray", "distributed", "scikit-learn")
+PACKAGES = ("raygrad", "numpy", "torch", "autograd", "ray", "distributed", "scikit-learn", "websockets")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ PARTS = (
     "step",
     "chain",
     "remote",
+    "service",
     "prediction",
     "memory",
 )

@@ -207,16 +207,20 @@ class FrameDecoder:
                 position += -position % ALIGNMENT
                 spans.append((position - start, position - start + length))
                 position += length
-            body = _memory(position - start)
+            body = _memory(position - start, start)
             yield body
             buffers = body.toreadonly()
             self._frames.append(Frame(header, tuple([buffers[begin:end] for begin, end in spans])))
             del body, buffers  # else a large frame would live until the next one
 
 
-def _memory(nbytes: int) -> memoryview:
+def _memory(nbytes: int, place: int = 0) -> memoryview:
+    """Return memory for a part that begins at a place of its frame, aligned as the frame is: what its sender has
+    aligned can be used there, without a copy."""
     try:
-        return memoryview(np.empty(nbytes, np.uint8).data)
+        memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+        begin = (place - memory.__array_interface__["data"][0]) % ALIGNMENT
+        return memoryview(memory[begin : begin + nbytes].data)
     except MemoryError as error:
         raise ProtocolError(f"there is no memory for {nbytes} bytes of a frame") from error
 

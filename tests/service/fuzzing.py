@@ -21,6 +21,7 @@ from raygrad.service import admin
 from raygrad.service.connection import EncodedMessage, MessageConnection
 from raygrad.service.messages import Taken, decode, encode
 
+from . import allowed_programs as allowed
 from .servers import server_process
 
 AT_ONCE: Final = 40
@@ -52,6 +53,8 @@ def recorded_frames(url: str, token: str) -> list[bytes]:
             session.cancel()
             del loss, x
             (rg.ones(3) + 1).numpy()
+            for program in (allowed.scaled, allowed.nested, allowed.own_emits, allowed.named_arguments):
+                program()  # user code by name, and values of the data model
     finally:
         MessageConnection.send_encoded = real
     return sent
@@ -150,6 +153,7 @@ def run(count: int, seed: int) -> dict[str, float]:
         "grace": 0.2,
         "max_message": 1 << 22,
         "workers": 1,
+        "allow": (allowed.__name__,),
     }
     with server_process(**options) as (url, process):
         frames = recorded_frames(url, "secret")

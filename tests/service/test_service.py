@@ -128,6 +128,21 @@ def test_large_arrays_pass_both_ways(trusting: str) -> None:
         assert (rg.tensor(x) * 2).numpy().tobytes() == (x * 2).tobytes()
 
 
+def test_a_server_holds_a_large_array_once_and_lets_go_of_it() -> None:
+    nbytes = 128 << 20
+    with server_process(workers=1) as (url, process), rg.Session(url):
+
+        def memory(name: str) -> int:
+            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+        assert (rg.tensor(np.ones(1 << 17)) + 1).sum().item() == 2 << 17  # what grows once has grown
+        before = memory("VmRSS")
+        assert rg.tensor(np.ones(nbytes // 8)).sum().item() == nbytes // 8
+        assert memory("VmHWM") - before < nbytes + (64 << 20)
+        assert memory("VmRSS") - before < 32 << 20
+
+
 def test_a_run_can_be_cancelled(trusting: str) -> None:
     with rg.Session(trusting, token="secret", allow_pickle=True) as session:
         timer = threading.Timer(1.0, session.cancel)

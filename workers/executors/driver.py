@@ -838,6 +838,7 @@ class Driver(SessionDriver):
                     self._lost_work.void(run, segment)
                 case FinishRun(run=run):
                     self._runs[run].finished = True
+                    self._runs[run].let_go_of_inputs()
                     self._forget_programs(self._runs[run])
                     self._forget_if_empty(run)
                     self._reports.append(run)

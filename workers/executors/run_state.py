@@ -144,6 +144,13 @@ class RunState:
         """Return, per external input, the (run, value) that it is; None for one that the client supplies."""
         return tuple([None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in self.externals])
 
+    def let_go_of_inputs(self) -> None:
+        """Keep no value that the client supplied, once none of the run can run again."""
+        if not self.remembered:
+            self.externals = tuple(
+                [SuppliedExternal(None) if isinstance(one, SuppliedExternal) else one for one in self.externals]
+            )
+
     def is_worth_replanning(self, planner: Planner, progress: RunProgress, gain: float) -> bool:
         """Return whether the rest of the run, planned again, would end earlier by more than `gain` seconds."""
         costs, residency = planner.latest_costs, self._homes(progress)

@@ -162,6 +162,7 @@ class ServedSession:
                     self._enqueue(message, connection)
                 self._latest = time.monotonic()
                 self._connection.took()
+                del message  # with its arrays: the next one may be long in coming
 
     def _excess_of(self, message: Any) -> float:
         """Return the seconds by which a message came too soon. To cancel is always allowed."""
@@ -415,7 +416,7 @@ class ServedSession:
             self._waiting.append((message, deadline))
             self._try_reads()
         else:
-            raise ProtocolError(f"nothing can be asked by '{message.what}' of {len(message.numbers)} numbers")
+            raise ProtocolError(f"nothing can be asked by {message.what[:40]!r} of {len(message.numbers)} numbers")
 
     def _try_reads(self) -> None:
         """Answer the reads whose values are here, and those that have passed their deadline."""

@@ -336,7 +336,8 @@ class Server:
                     connection.send(Refused("ended", session.why), waits=False)
             connection.close()
             level, noted = logging.WARNING if session.why else logging.INFO, {"session": session.name}
-            log.log(level, "session %s ended: %s", session.name, why, extra=noted)
+            shown = " ".join(why.split())[:300]  # one line, whatever its client has sent
+            log.log(level, "session %s ended: %s", session.name, shown, extra=noted)
 
     def _administer(self, connection: MessageConnection, party: int) -> None:
         """Answer one request of an administrator, who sees the sessions of his own token."""

@@ -214,3 +214,18 @@ def test_a_damaged_frame_has_the_three_outcomes(data: st.DataObject):
         decode_frame(bytes(wire))
     except ProtocolError:
         pass
+
+
+@pytest.mark.parametrize("header", ["", "x", "xy" * 20, ["a", 1, 2.5]])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_buffers_are_aligned_wherever_they_stand_in_a_frame(header: object, count: int) -> None:
+    sent: list[Any] = [np.full(5_000 + 7 * number, number, np.uint8) for number in range(count)]
+    decoder = FrameDecoder()
+    for piece in encode_frame(header, sent):
+        decoder.feed(piece)
+    frame = decoder.next_frame()
+    assert isinstance(frame, Frame)
+    for buffer, one in zip(frame.buffers, sent, strict=True):
+        array = np.frombuffer(buffer, np.uint8)
+        np.testing.assert_array_equal(array, one)
+        assert array.__array_interface__["data"][0] % ALIGNMENT == 0
