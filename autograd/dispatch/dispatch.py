@@ -254,8 +254,9 @@ def _several(
     if needed and state.here.grad:
         attach_node(op, operands, params, datas, results)
     if op.view:
-        for result in results:
-            share_memory(result, op, operands, params, state.here.grad)
+        for number, result in enumerate(results):
+            by, of, how = (op, operands, params) if op.shown is None else op.shown(operands, params, number)
+            share_memory(result, by, of, how, state.here.grad)
     return results[0] if op.outputs == 1 else results
 
 

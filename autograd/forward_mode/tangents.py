@@ -74,7 +74,7 @@ def propagate(op: Op, operands: Sequence[Any], params: tuple[Any, ...], outcome:
     held = [o._tangents if isinstance(o, Tensor) else None for o in operands]
     if not any(held):
         return
-    results: tuple[Tensor, ...] = outcome if op.outputs > 1 else (outcome,)
+    results: tuple[Tensor, ...] = outcome if op.outputs != 1 else (outcome,)
     if not any(r._data.dtype.kind in "fc" for r in results):
         return
     for depth, level in enumerate(levels):
@@ -104,7 +104,7 @@ def _result_tangents(
         if all(tangent is None or place in places for place, tangent in enumerate(tangents)):
             moved = [_tangent_or_zero(o, tangents[i]) if i in places else o for i, o in enumerate(operands)]
             out = call(op, moved, params)
-            return out if op.outputs > 1 else (out,)
+            return out if op.outputs != 1 else (out,)
     if op.name in _PRODUCTS:
         return (_product_rule(lambda a, b: call(op, (a, b), params), operands, tangents),)
     own = OWN_RULES.get(op.name)

@@ -7,7 +7,7 @@ arrays and on tensors alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from raygrad.errors import DtypeError, ShapeError
 from ..core import dtypes
 from ..devices import space_of as space_of
 from .entries import OpCallable as OpCallable
-from .registry import ANY, Admits, AutogradConfig, InferRule, Kernel, Op, declare
-from .vjp_rules import quiet as quiet
+from .registry import ANY, MANY as MANY, Admits, AutogradConfig, InferRule, Kernel, Op, Shown, declare
+from .vjp_rules import OpContext, quiet as quiet
 
 Shape = tuple[int, ...]
 
@@ -41,6 +41,7 @@ def define(
     outputs: int = 1,
     promotes: str | None = None,
     view: bool = False,
+    shown: Shown | None = None,
     weak_numbers: bool = True,
     admits: Admits | None = None,
     device_kernel: OpCallable | None = None,
@@ -63,6 +64,7 @@ def define(
             infer=infer,
             promotes=promotes,
             view=view,
+            shown=shown,
             weak_numbers=weak_numbers,
             admits=admits,
         )
@@ -83,6 +85,46 @@ def define(
             )
         )
     return op
+
+
+class Part(NamedTuple):
+    """One output of an op that `define_together` declares: kernel, shape rule and derivative of an op of its own."""
+
+    kernel: OpCallable
+    infer: InferRule
+    backward: Callable[[Any, Any], Any]
+    params: int
+    """How many of the parameters it takes."""
+    saves: tuple[str, ...] = ()
+    """The residuals of its derivative: "a", and "output" for the result itself."""
+
+
+def define_together(name: str, *parts: Part) -> Op:
+    """Declare an op of one operand with an output for each part, and one node for all of them."""
+
+    def kernel(a: Any, *params: Any) -> Any:
+        return tuple([part.kernel(a, *params[: part.params]) for part in parts])
+
+    def infer(params: tuple[Any, ...], a: Any) -> Any:
+        return [part.infer(params[: part.params], a) for part in parts]
+
+    own = [
+        tuple([f"output{n}" if saved == "output" else saved for saved in part.saves]) for n, part in enumerate(parts)
+    ]
+    saves = tuple(dict.fromkeys([saved for each in own for saved in each]))
+
+    def backward(ctx: Any, grads: tuple[Any, ...]) -> Any:
+        total: Any = None
+        for part, names, grad, meta in zip(parts, own, grads, ctx.outputs, strict=True):
+            if grad is not None:
+                residuals = [ctx.saved_tensors[saves.index(saved)] for saved in names]
+                params = ctx.params[: part.params]
+                context = OpContext(residuals, params, ctx.needs_input_grad, ctx.inputs, (meta,))
+                found = part.backward(context, grad)
+                total = found if total is None else total + found
+        return total
+
+    return define(name, ("a",), kernel, infer, backward, saves=saves, outputs=len(parts))
 
 
 def contiguous(array: Any) -> Any:

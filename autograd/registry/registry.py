@@ -8,7 +8,7 @@ exist in one: an op that uses them is applied as a Function, which is shipped wi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +27,12 @@ InferRule = Callable[..., Any]
 """infer(params, *operands) -> (shape, dtype), or a list of such for several outputs. Operands have `.shape`,
 `.dtype`, `.ndim`, or are Python constants. Raises ShapeError where operands do not fit."""
 
+
+MANY: Final = 0
+"""The number of outputs of an op that has as many as its shape rule says, in a tuple even if it is one."""
+
+Shown = Callable[[Sequence[Any], tuple[Any, ...], int], Any]
+"""shown(operands, params, number) -> (op, operands, params): what makes the same view as output `number` does."""
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
@@ -51,13 +57,14 @@ class Op:
     Attributes:
         name: the op's name.
         operands: names of the operands, in order; a name starting with "*" takes all that follow.
-        outputs: how many outputs it has.
+        outputs: how many outputs it has; `MANY`: as many as its shape rule says.
         infer: the shape rule, or None (then a session learns the result by running).
         promotes: how operands meet before the kernel: None (as they are), "arith" (PyTorch's promotion),
             "float" (promotion, integers become the default floating dtype).
         admits: asked, where operands meet and are not all floating, whether the op takes them; raises if not. (An op
             of one operand meets itself: it promotes by "arith" to be asked.)
-        view: the output may share the first operand's memory.
+        view: the outputs may share the first operand's memory.
+        shown: of an op of several views, which other op makes the view that an output is (see `Shown`).
         custom: a user has registered an entry: which one serves must be asked for each application.
         applied: the Function classes made of the present entries; see `derived/custom_op.py`.
     """
@@ -79,6 +86,7 @@ class Op:
         "params",
         "promotes",
         "result_device",
+        "shown",
         "simple",
         "sole",
         "sole_rule",
@@ -96,6 +104,7 @@ class Op:
         infer: InferRule | None = None,
         promotes: str | None = None,
         view: bool = False,
+        shown: Shown | None = None,
         weak_numbers: bool = True,
         admits: Admits | None = None,
         params: tuple[str, ...] = (),
@@ -109,6 +118,7 @@ class Op:
         self.promotes = promotes
         self.admits = admits
         self.view = view
+        self.shown = shown
         self.weak_numbers = weak_numbers
         """True: of a number operand only its type matters to `infer` (so inference is remembered by type)."""
         self.sole: Kernel | None = None

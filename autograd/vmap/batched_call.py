@@ -49,7 +49,9 @@ def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], neede
     if needed and state.here.grad:
         attach_node(op, operands, params, [o._data if isinstance(o, Tensor) else o for o in operands], results)
     if op.view:
-        _share(results[0], op, operands, params, level)
+        for number, result in enumerate(results):
+            by, of, how = (op, operands, params) if op.shown is None else op.shown(operands, params, number)
+            _share(result, by, of, how, level)
     return results[0] if op.outputs == 1 else results
 
 

@@ -14,7 +14,7 @@ from .batching_rules import BatchedOpCall, batching_rule
 from .shape_rules import up
 
 
-@batching_rule("sum", "mean", "var", "std", "logsumexp", "norm", "amax", "amin", "greatest", "least", "all", "any")
+@batching_rule(*"sum mean var std var_mean std_mean logsumexp norm amax amin aminmax greatest least all any".split())
 def _reduction(op_call: BatchedOpCall) -> Any:
     """Examples without dimensions get one, since no axes at all would mean all axes to some derivatives."""
     (a,), (rank,) = op_call.operands, op_call.ranks

@@ -79,6 +79,12 @@ def _triangle(op_call: BatchedOpCall) -> Any:
     return NotImplemented if (op_call.ranks[0] or 0) < 2 else call(op_call.op, op_call.operands, op_call.params)
 
 
+@batching_rule("unbind", "split", "split_with_sizes")
+def _pieces(op_call: BatchedOpCall) -> Any:
+    axis, *bounds = op_call.params
+    return call(op_call.op, op_call.operands, (axis + 1, *bounds))
+
+
 @batching_rule("as_strided", "put_strided")
 def _strided(op_call: BatchedOpCall) -> Any:
     shape, strides, offset, order = op_call.params

@@ -80,6 +80,7 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         "vmap": "depends on data, which vmap does not know",
     },
     "logcumsumexp": {
+        "double backward": "in single precision PyTorch's second derivative is off by more than rounding explains",
         "jvp": "PyTorch's tangent is NaN of complex numbers, and off by 1e-6 of real ones",
     },
     "logspace.tensor_overload": {

@@ -40,7 +40,34 @@ SEVERAL = frozenset(
     unique_consecutive var_mean where
     """.split()
 )
-"""Functions that return several tensors, always or by their arguments: in tuples with names, which stay `Any`."""
+"""Functions that return several tensors, always or by their arguments; `Any`, unless `NAMED` has the class of tuple."""
+
+_REDUCTION, _LINALG = "raygrad.autograd.ops.reduction", "raygrad.autograd.ops.linalg"
+NAMED: Mapping[str, tuple[str, str]] = {
+    **{
+        f"raygrad.{name}": (f"{_REDUCTION}.minmax", "ValuesIndices")
+        for name in "cummax cummin kthvalue mode sort topk".split()
+    },
+    "raygrad.aminmax": (f"{_REDUCTION}.order_statistics", "MinMax"),
+    "raygrad.frexp": ("raygrad.autograd.ops.elementwise.pointwise", "MantissaAndExponent"),
+    "raygrad.geqrf": (f"{_LINALG}.reflections", "Reflections"),
+    "raygrad.qr": (f"{_LINALG}.factorizations", "QR"),
+    "raygrad.slogdet": (f"{_LINALG}.solving", "SignAndLog"),
+    "raygrad.svd": (f"{_LINALG}.top_level", "SingularValues"),
+    "raygrad.linalg.cholesky_ex": (f"{_LINALG}.checked_factors", "LAndInfo"),
+    "raygrad.linalg.eig": (f"{_LINALG}.factorizations", "Eigen"),
+    "raygrad.linalg.eigh": (f"{_LINALG}.factorizations", "Eigen"),
+    "raygrad.linalg.inv_ex": (f"{_LINALG}.checked_factors", "InverseAndInfo"),
+    "raygrad.linalg.lstsq": (f"{_LINALG}.least_squares", "LeastSquares"),
+    "raygrad.linalg.lu": (f"{_LINALG}.lu", "LU"),
+    "raygrad.linalg.lu_factor": (f"{_LINALG}.lu", "PackedLU"),
+    "raygrad.linalg.lu_factor_ex": (f"{_LINALG}.lu", "PackedLUAndInfo"),
+    "raygrad.linalg.qr": (f"{_LINALG}.factorizations", "QR"),
+    "raygrad.linalg.slogdet": (f"{_LINALG}.solving", "SignAndLog"),
+    "raygrad.linalg.solve_ex": (f"{_LINALG}.checked_factors", "ResultAndInfo"),
+    "raygrad.linalg.svd": (f"{_LINALG}.factorizations", "SVD"),
+}
+"""Functions that always return one class of named tuple: where that is, and its name."""
 
 CONTAINERS = frozenset("elements indices indices_or_sections matrices operands tensors test_elements".split())
 """Parameters that hold tensors, or are lists as well."""
@@ -117,7 +144,18 @@ def signature_of(name: str, function: Callable[..., Any]) -> str:
 
 def _functions(module: str, names: Iterable[str]) -> list[str]:
     home = import_module(module)
-    return [signature_of(name, getattr(home, name)) for name in sorted(names)]
+    lines: list[str] = []
+    for name in sorted(names):
+        line = signature_of(name, getattr(home, name))
+        given = NAMED.get(f"{module}.{name}")
+        lines.append(line if given is None else f"{line.rpartition(' -> ')[0]} -> _{given[1]}: ...")
+    return [*_imports(f"{module}.{name}" for name in names), "", *lines]
+
+
+def _imports(names: Iterable[str]) -> list[str]:
+    """Return the lines that import the named tuples of functions."""
+    found = sorted({NAMED[name] for name in names if name in NAMED})
+    return [f"from {home} import {kind} as _{kind}" for home, kind in found]
 
 
 def _package() -> str:

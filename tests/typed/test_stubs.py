@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 import raygrad as rg
 
-from .stubs import FOLDER, stubs
+from .stubs import FOLDER, NAMED, stubs
 
 WRITE = bool(os.environ.get("RAYGRAD_WRITE_STUBS"))
 
@@ -43,6 +44,18 @@ def test_every_public_function_is_declared() -> None:
 
     assert set(declared("package.pyi")) == set(ops.__all__)
     assert set(declared("nn_functional.pyi")) == set(ops.FUNCTIONAL)
+
+
+def test_named_tuples_are_declared_as_such() -> None:
+    square = rg.tensor([[2.0, 1.0], [1.0, 3.0]])
+    others = {"kthvalue": (square, 1), "topk": (square, 1)}
+    others |= dict.fromkeys(("cummax", "cummin"), (square, 0)) | dict.fromkeys(("lstsq", "solve_ex"), (square, square))
+    for path in NAMED:
+        module, _, name = path.rpartition(".")
+        kind = declared(f"{module.removeprefix('raygrad.') if module != 'raygrad' else 'package'}.pyi")[name]
+        result = getattr(import_module(module), name)(*others.get(name, (square,)))
+        assert kind.startswith("_"), path
+        assert fits(result, kind), path
 
 
 @pytest.mark.oracle
@@ -86,4 +99,4 @@ def fits(result: Any, kind: str) -> bool:
         return isinstance(result, rg.Tensor)
     if kind.startswith("_b.tuple"):
         return isinstance(result, tuple | list) and all(isinstance(one, rg.Tensor) for one in result)
-    return type(result).__name__ == kind.removeprefix("_b.")
+    return type(result).__name__ == kind.removeprefix("_b.").removeprefix("_")

@@ -70,7 +70,7 @@ def compile_general_op(node: OpCall, targets: Sequence[int], device: Device) -> 
 
     def execute(slots: Slots) -> None:
         operands: list[Any] = [None if s == UNDEFINED else slots[s] for s in sources]
-        results: Any = (None,) * op.outputs
+        results: Any = (None,) * len(targets)
         if not any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
             dtype: Any = next((o.dtype for o in operands if is_operand(o)), None)
             try:

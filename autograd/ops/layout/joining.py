@@ -5,6 +5,7 @@ dstack, column_stack, tensor_split and the like, which are composed of these, ar
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,8 @@ from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...dispatch.dispatch import call
 from ...dispatch.shape_errors import check_least_dims, check_not_negative, check_some
-from ...registry.define_op import axis_of, contiguous, define, sizes_of
+from ...registry.define_op import MANY, axis_of, contiguous, define, like_operand, sizes_of, space_of
+from ...registry.registry import Op, get_op
 from ...storage.view import mark_multiple_views
 from .shape import dense_copy, expand, reshape
 
@@ -157,6 +159,65 @@ def hstack(tensors: Sequence[Any]) -> Any:
 
 # ---- splitting -------------------------------------------------------------------------------------------------------
 
+Bounds = tuple[tuple[int, int], ...]
+"""Where each piece begins and ends."""
+
+
+def _unbind(a: Any, axis: int) -> tuple[Any, ...]:
+    before = (slice(None),) * axis
+    return tuple([a[(*before, i, ...)] for i in range(a.shape[axis])])
+
+
+def _unbind_infer(params: tuple[Any, ...], a: Any) -> Any:
+    (axis,) = params
+    return [((*a.shape[:axis], *a.shape[axis + 1 :]), a.dtype)] * a.shape[axis]
+
+
+def _unbind_backward(ctx: Any, grads: tuple[Any, ...]) -> Any:
+    return call(_STACK, _defined(ctx, grads), ctx.params)
+
+
+def _split(a: Any, axis: int, bounds: Bounds) -> tuple[Any, ...]:
+    before = (slice(None),) * axis
+    return tuple([a[(*before, slice(start, stop))] for start, stop in bounds])
+
+
+def _split_infer(params: tuple[Any, ...], a: Any) -> Any:
+    axis, bounds = params
+    before, behind = a.shape[:axis], a.shape[axis + 1 :]
+    return [((*before, stop - start, *behind), a.dtype) for start, stop in bounds]
+
+
+def _split_backward(ctx: Any, grads: tuple[Any, ...]) -> Any:
+    return call(_CAT, _defined(ctx, grads), ctx.params[:1])
+
+
+def _defined(ctx: Any, grads: Sequence[Any]) -> list[Any]:
+    """Return the gradients of the pieces, zeros for those that nobody used."""
+    known = next(g for g in grads if g is not None)
+    zeros: dict[Any, Any] = {}
+    for grad, (shape, dtype) in zip(grads, ctx.outputs, strict=True):
+        if grad is None and shape not in zeros:
+            zeros[shape] = like_operand(space_of(known).zeros(shape, dtype), known)
+    return [zeros[meta[0]] if g is None else g for g, meta in zip(grads, ctx.outputs, strict=True)]
+
+
+def _piece(operands: Sequence[Any], params: tuple[Any, ...], number: int) -> Any:
+    """Return the basic index that makes the same view as an output."""
+    axis = params[0]
+    index: list[Any] = [(0, n, 1) for n in operands[0].shape]
+    index[axis] = number if len(params) == 1 else (*params[1][number], 1)
+    return get_op("getitem"), (operands[0], tuple(index)), ()
+
+
+_UNBIND = define(
+    "unbind", ("a",), _unbind, _unbind_infer, _unbind_backward, saves="none", outputs=MANY, view=True, shown=_piece
+)
+_SPLIT, _SPLIT_WITH_SIZES = (
+    define(name, ("a",), _split, _split_infer, _split_backward, saves="none", outputs=MANY, view=True, shown=_piece)
+    for name in ("split", "split_with_sizes")
+)
+
 
 def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Return the pieces of `input` along `dim`: of one size (the last may be smaller), or of the given sizes."""
@@ -176,7 +237,15 @@ def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0)
                 f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's size at dimension "
                 f"{axis}), but got split_sizes={sizes}"
             )
-    return mark_multiple_views(split_by_sizes(input, sizes, axis))
+        return _pieces(_SPLIT_WITH_SIZES, input, axis, sizes)
+    return _pieces(_SPLIT, input, axis, sizes)
+
+
+def _pieces(op: Op, input: Any, axis: int, sizes: Sequence[int]) -> tuple[Any, ...]:
+    if not sizes:
+        return ()
+    bounds = (0, *itertools.accumulate(sizes))
+    return mark_multiple_views(call(op, (input,), (axis, tuple(itertools.pairwise(bounds)))))
 
 
 def split_by_sizes(input: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
@@ -204,7 +273,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axis = axis_of(dim, input.ndim)
-    return mark_multiple_views(tuple([input[_along(axis, i)] for i in range(input.shape[axis])]))
+    return mark_multiple_views(call(_UNBIND, (input,), (axis,))) if input.shape[axis] else ()
 
 
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:

@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 from ...core import dtypes
 from ...dispatch.dispatch import call
 from ...dispatch.operand_errors import check_operand
-from ...registry.define_op import Shape, axis_of, define, reduction, row_by_row, space_of
+from ...registry.define_op import Part, Shape, axis_of, define, define_together, reduction, row_by_row, space_of
 from ...registry.dtype_constraints import P, R, checked, differentiated, no_complex, real_numbers, takes
 from ..elementwise.arithmetic import maximum, minimum
 from ..elementwise.where import keep
@@ -151,6 +151,11 @@ def _place(name: str, search: Any) -> tuple[Any, Any]:
 
 _most, _least = reduction(np.maximum, "max"), reduction(np.minimum, "min")
 
+_AMINMAX = define_together(
+    "aminmax",
+    Part(*_extreme("aminmax", _least), _extreme_backward, 2, ("a", "output")),
+    Part(*_extreme("aminmax", _most), _extreme_backward, 2, ("a", "output")),
+)
 _AMAX = define("amax", ("a",), *_extreme("amax", _most), _extreme_backward, saves=("a", "output"))
 _AMIN = define("amin", ("a",), *_extreme("amin", _least), _extreme_backward, saves=("a", "output"))
 _GREATEST = define("greatest", ("a",), *_extreme("max", _most), _shared_backward, saves=("a", "output"))
@@ -204,6 +209,11 @@ def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
 def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """Return the smallest element over `dim`; equal ones share the gradient."""
     return call(_AMIN, (input,), _named_of("amin", input, dim, keepdim))
+
+
+def extremes(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return what `amin` and `amax` do, as the outputs of one op."""
+    return call(_AMINMAX, (input,), _named_of("aminmax", input, dim, keepdim))
 
 
 def greatest(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:

@@ -24,7 +24,7 @@ from ..elementwise.where import where
 from ..indexing.gathering import gather
 from ..layout.axis_order import to_dtype
 from ..layout.shape import movedim, reshape, squeeze
-from .minmax import ValuesIndices, along_some, amax, amin
+from .minmax import ValuesIndices, along_some, extremes
 from .reduce import Dims, sum
 from .sort import argsort, sort
 
@@ -41,7 +41,7 @@ class MinMax(NamedTuple):
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the smallest and the greatest element over `dim`; equal ones share the gradient."""
     dims = () if dim is None else dim
-    return MinMax(amin(input, dims, keepdim), amax(input, dims, keepdim))
+    return MinMax(*extremes(input, dims, keepdim))
 
 
 def count_nonzero(input: Any, dim: Dims = None) -> Any:

@@ -19,12 +19,14 @@ from ...core.batched_data import Batched
 from ...core.recorder import Pending
 from ...dispatch.dispatch import call
 from ...registry.define_op import (
+    Part,
     Shape,
     axes_of,
     axis_of,
     conj,
     contiguous,
     define,
+    define_together,
     quiet,
     real_of,
     reduction,
@@ -38,7 +40,7 @@ from ..layout.axis_order import to_dtype, zeros_as
 from ..layout.joining import cat, stack
 from ..layout.shape import expand, flip, movedim, reshape
 
-PUBLIC = "cumsum logsumexp mean prod std sum var".split()
+PUBLIC = "cumsum logsumexp mean prod std std_mean sum var var_mean".split()
 
 add_up, _multiply, _maximum = reduction(np.add, "sum"), reduction(np.multiply, "prod"), reduction(np.maximum, "max")
 
@@ -186,14 +188,13 @@ def _product_of_others(a: Any) -> Any:
 
 
 _SUM = define("sum", ("a",), quiet(_sum), _sum_infer, lambda ctx, g: _spread(g, ctx), saves="none")
-_MEAN = define(
-    "mean",
-    ("a",),
-    quiet(_mean),
-    _mean_infer,
-    lambda ctx, g: _spread(g / max(count_of(ctx.inputs[0][0], ctx.params[0]), 1), ctx),
-    saves="none",
-)
+
+
+def _mean_backward(ctx: Any, g: Any) -> Any:
+    return _spread(g / max(count_of(ctx.inputs[0][0], ctx.params[0]), 1), ctx)
+
+
+_MEAN = define("mean", ("a",), quiet(_mean), _mean_infer, _mean_backward, saves="none")
 _PROD = define("prod", ("a",), quiet(row_by_row(_prod)), _sum_infer, _prod_backward, saves=("a", "output"))
 
 
@@ -250,15 +251,17 @@ def _std_backward(ctx: Any, g: Any) -> Any:
     return keep_reduced_dims(scaled, ctx) * (a - mean(a, axes, True))
 
 
-_VAR = define("var", ("a",), quiet(row_by_row(_var)), _var_infer, _var_backward)
-_STD = define(
-    "std",
-    ("a",),
-    quiet(row_by_row(lambda a, axes, keepdim, correction: np.sqrt(_var(a, axes, keepdim, correction)))),
-    _var_infer,
-    _std_backward,
-    saves=("a", "output"),
-)
+def _std(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
+    return np.sqrt(_var(a, axes, keepdim, correction))
+
+
+_AS_VAR = Part(quiet(row_by_row(_var)), _var_infer, _var_backward, 3, ("a",))
+_AS_STD = Part(quiet(row_by_row(_std)), _var_infer, _std_backward, 3, ("a", "output"))
+_AS_MEAN = Part(quiet(_mean), _mean_infer, _mean_backward, 2)
+_VAR = define("var", ("a",), _AS_VAR.kernel, _var_infer, _var_backward)
+_STD = define("std", ("a",), _AS_STD.kernel, _var_infer, _std_backward, saves=("a", "output"))
+_VAR_MEAN = define_together("var_mean", _AS_VAR, _AS_MEAN)
+_STD_MEAN = define_together("std_mean", _AS_STD, _AS_MEAN)
 
 
 def _corrected(input: Any, dim: Any, unbiased: bool | None, correction: float | None, keepdim: bool) -> tuple[Any, ...]:
@@ -291,6 +294,20 @@ def std(
 ) -> Any:
     """Return the standard deviation over `dim`; see `var`."""
     return call(_STD, (input,), _corrected(input, dim, unbiased, correction, keepdim))
+
+
+def var_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> Any:
+    """Return the variance and the mean over `dim`; see `var`."""
+    return call(_VAR_MEAN, (input,), _corrected(input, dim, unbiased, correction, keepdim))
+
+
+def std_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> Any:
+    """Return the standard deviation and the mean over `dim`; see `std`."""
+    return call(_STD_MEAN, (input,), _corrected(input, dim, unbiased, correction, keepdim))
 
 
 # ---- log of sums, running sums, norms --------------------------------------------------------------------------------

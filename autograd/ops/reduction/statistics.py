@@ -1,4 +1,4 @@
-"""Statistics composed of reductions: var_mean, std_mean, nansum, nanmean, cov, corrcoef.
+"""Statistics composed of reductions: nansum, nanmean, cov, corrcoef.
 
 They have no derivatives of their own.
 """
@@ -22,25 +22,9 @@ from ..layout.axis_order import to_dtype
 from ..layout.diagonals import diagonal
 from ..layout.shape import reshape, transpose, unsqueeze
 from ..linalg.matmul import matmul
-from .reduce import Dims, mean, std, sum, var
+from .reduce import Dims, mean, sum
 
-PUBLIC = "corrcoef cov nanmean nansum std_mean var_mean".split()
-
-
-def var_mean(
-    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> Any:
-    """Return the variance and the mean over `dim`; see `var`."""
-    over = None if isinstance(dim, bool) else dim
-    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
-
-
-def std_mean(
-    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> Any:
-    """Return the standard deviation and the mean over `dim`; see `std`."""
-    over = None if isinstance(dim, bool) else dim
-    return std(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+PUBLIC = "corrcoef cov nanmean nansum".split()
 
 
 @takes(no_complex)

@@ -2,6 +2,7 @@
 
 - *Optimizer*: the base class: parameter groups, `zero_grad`, `state_dict`, `step`.
 - *SGD*, *Adam* and its relatives (*AdamW*, *Adamax*, *NAdam*, *RAdam*), *RMSprop*, *Adagrad*, *Adadelta*: update rules.
+- *LBFGS*: a quasi-Newton method with a line search.
 - *lr_scheduler*: learning rate schedules.
 
 They are written with tensor operations only. So in a session a step records its arithmetic like any other code: the
@@ -12,11 +13,13 @@ did not fail (H8).
 from . import lr_scheduler
 from .adagrad import Adadelta, Adagrad
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .rmsprop import RMSprop
 from .sgd import SGD
 
 __all__ = [
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adagrad",
