@@ -122,12 +122,19 @@ _STRIDED_AROUND = define(
     saves="none",
     view=True,
 )
+
+
+def _through_memory_backward(ctx: Any, g: Any) -> Any:
+    source, target = ctx.params
+    return call(_THROUGH_MEMORY, (g,), (target, source))
+
+
 _THROUGH_MEMORY = define(
     "through_memory",
     ("g",),
     _through_memory,
     lambda params, g: (params[1][0], g.dtype),
-    lambda ctx, g: call(_THROUGH_MEMORY, (g,), (ctx.params[1], ctx.params[0])),
+    _through_memory_backward,
     saves="none",
 )
 
