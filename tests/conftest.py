@@ -87,11 +87,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """After each file, when its fixtures are gone: what it imported stays for good. A file that leaves a session open
-    fails, rather than those that follow it."""
+    """After each file, when its fixtures are gone: what it imported stays for good, and what it registered for built-in
+    ops does not. A file that leaves a session open fails, rather than those that follow it."""
     result = yield
     if nextitem is not None and nextitem.path != item.path:
         put_aside()
+        registry: Any = sys.modules.get("raygrad.autograd.registry.registry")
+        for op in registry.customised() if registry is not None else ():
+            op.remove_user_entries()
         modes: Any = sys.modules.get("raygrad.autograd.core.modes")
         if modes is not None and modes.state.recorder is not None:
             modes.state.recorder = None
@@ -125,13 +128,3 @@ def often_switched_threads() -> Generator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
-
-
-@pytest.fixture(autouse=True)
-def only_own_registrations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions that send code by name refuse registered kernels: those that other tests have left do not count."""
-    if request.path.parent.name in ("service", "console"):
-        from raygrad.service import named_code
-
-        left, customised = {id(op) for op in named_code.customised()}, named_code.customised
-        monkeypatch.setattr(named_code, "customised", lambda: [op for op in customised() if id(op) not in left])
