@@ -32,8 +32,12 @@ _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _new: Any = object.__new__
 
 
-def share_memory(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], recorded: bool) -> None:
-    """Make a result a view of the first operand, if it shares the memory."""
+def share_memory(
+    result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], recorded: bool, number: int = 0
+) -> None:
+    """Make output `number` a view of the first operand, if it shares the memory."""
+    if op.shown is not None:
+        op, operands, params = op.shown(operands, params, number)
     base, out = operands[0], result._data
     data = base._data
     sure = True

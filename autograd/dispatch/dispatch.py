@@ -255,8 +255,7 @@ def _several(
         attach_node(op, operands, params, datas, results)
     if op.view:
         for number, result in enumerate(results):
-            by, of, how = (op, operands, params) if op.shown is None else op.shown(operands, params, number)
-            share_memory(result, by, of, how, state.here.grad)
+            share_memory(result, op, operands, params, state.here.grad, number)
     return results[0] if op.outputs == 1 else results
 
 

@@ -64,7 +64,7 @@ class Op:
         admits: asked, where operands meet and are not all floating, whether the op takes them; raises if not. (An op
             of one operand meets itself: it promotes by "arith" to be asked.)
         view: the outputs may share the first operand's memory.
-        shown: of an op of several views, which other op makes the view that an output is (see `Shown`).
+        shown: which other op makes the view that an output is (see `Shown`); None where this one does.
         custom: a user has registered an entry: which one serves must be asked for each application.
         applied: the Function classes made of the present entries; see `derived/custom_op.py`.
     """

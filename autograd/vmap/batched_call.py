@@ -50,13 +50,17 @@ def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], neede
         attach_node(op, operands, params, [o._data if isinstance(o, Tensor) else o for o in operands], results)
     if op.view:
         for number, result in enumerate(results):
-            by, of, how = (op, operands, params) if op.shown is None else op.shown(operands, params, number)
-            _share(result, by, of, how, level)
+            _share(result, op, operands, params, level, number)
     return results[0] if op.outputs == 1 else results
 
 
-def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: VmapLevel) -> None:
-    """Make a result a view of the first operand if it is one for all examples, so that changes in place reach it."""
+def _share(
+    result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: VmapLevel, number: int
+) -> None:
+    """Make output `number` a view of the first operand if it is one for all examples, so that changes in place reach
+    it."""
+    if op.shown is not None:
+        op, operands, params = op.shown(operands, params, number)
     base = operands[0]
     source, made = unwrap_batched(base, level)[0], unwrap_batched(result, level)[0]
     if made._view is not None and made._storage is source._storage:

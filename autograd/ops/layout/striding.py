@@ -121,6 +121,8 @@ _STRIDED_AROUND = define(
     _strided_around_backward,
     saves="none",
     view=True,
+    # made again after a change, its history leads to the base alone, as in PyTorch
+    shown=lambda operands, params, number: (_AS_STRIDED, operands[:1], params[:4]),
 )
 
 
@@ -170,10 +172,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
             whole = owner if input._requires_grad else owner.detach()
             places = ((shape, steps, offset + begin), (input.shape, own, begin))
             params = (shape, around.strides, around.offset, around.order, *places)
-            made = call(_STRIDED_AROUND, (whole, input), params)
-            if made._view is not None:  # made again after a change, its history leads to the base alone, as in PyTorch
-                made._view.op, made._view.operands, made._view.params = _AS_STRIDED, (), params[:4]
-            return made
+            return call(_STRIDED_AROUND, (whole, input), params)
     raise AutogradError(_outside(owner, shape, steps, offset + begin))
 
 
