@@ -23,6 +23,7 @@ from raygrad.errors import ServiceError
 from raygrad.tracebacks import attribute_of
 from raygrad.workers.code.fingerprint import by_import_name
 from raygrad.workers.code.importable import share_modules
+from raygrad.workers.code.shipping import Shipment
 
 NOT_ALLOWED: Final = "not allowed"
 NOT_IMPORTABLE: Final = "not importable"
@@ -50,6 +51,12 @@ class CodeName(NamedTuple):
     def fingerprint(self) -> str:
         """By which graphs name it."""
         return by_import_name((self.module, self.qualname))
+
+    @property
+    def shipment(self) -> Shipment:
+        """As which workers take it."""
+        short = self.qualname.rpartition(".")[2]
+        return Shipment(fingerprint=self.fingerprint, name=short, module=self.module, qualname=self.qualname)
 
 
 def name_of(obj: Any) -> CodeName:

@@ -148,9 +148,7 @@ class RemoteWorkers(SessionWorkers):
         except ServiceError as error:
             self.declined(error, str(attribute_of(obj, "__qualname__") or type(obj).__qualname__))
             raise
-        short = name.qualname.rpartition(".")[2]
-        shipment = Shipment(fingerprint=name.fingerprint, name=short, module=name.module, qualname=name.qualname)
-        return Shipped(name.fingerprint, shipment, (), Guard())
+        return Shipped(name.fingerprint, name.shipment, (), Guard())
 
     def declined(self, error: ServiceError, what: str) -> None:
         """Have the service note that this side does not send something."""

@@ -304,13 +304,7 @@ class ServedSession:
             self._refused(error.code, str(name))
             self._connection.send(failed_answer(message.id, error))
             return
-        shipment = Shipment(
-            fingerprint=name.fingerprint,
-            name=name.qualname.rpartition(".")[2],
-            module=name.module,
-            qualname=name.qualname,
-        )
-        self._executor.learn(name.fingerprint, shipment)
+        self._executor.learn(name.fingerprint, name.shipment)
         self._answer(message.id, lambda: True)
 
     def _refused(self, code: str, what: str = "", *, run: int | None = None, node: int | None = None) -> None:
