@@ -86,3 +86,11 @@ def first_outputs(graph: Graph) -> list[int]:
         ids.append(next_id)
         next_id += len(node.outputs)
     return ids
+
+
+def makers(graph: Graph) -> list[int]:
+    """Return, per value, the node that makes it; -1 for external inputs."""
+    maker = [-1] * len(graph.externals)
+    for index, node in enumerate(graph.nodes):
+        maker.extend([index] * len(node.outputs))
+    return maker

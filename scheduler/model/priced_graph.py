@@ -14,7 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from raygrad.proto.ir.graph import CostHint, Graph, first_outputs
+from raygrad.proto.ir.graph import CostHint, Graph, first_outputs, makers
 from raygrad.proto.ir.nodes import ROLE_FUNCTION, Node
 from raygrad.proto.ir.specs import Spec
 
@@ -165,10 +165,7 @@ class PricedGraph:
     @computed_once
     def maker(self) -> list[int]:
         """Per value, the node that makes it; -1 for an external."""
-        maker = [-1] * len(self.graph.externals)
-        for index, node in enumerate(self.graph.nodes):
-            maker.extend([index] * len(node.outputs))
-        return maker
+        return makers(self.graph)
 
     def maker_of(self, value: int) -> int:
         """Return the node that makes a value that some node makes; numbers above those of the graph are given to what

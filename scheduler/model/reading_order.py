@@ -6,10 +6,10 @@ nodes (`graph_rewriter`), and times of a schedule, which are not exact, are none
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
-from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.graph import Graph, makers
 
 
 def reading_order(graph: Graph, nodes: Iterable[int]) -> list[int]:
@@ -39,11 +39,3 @@ def reading_order(graph: Graph, nodes: Iterable[int]) -> list[int]:
             if not missing[reader]:
                 heappush(ready, rank[reader])
     return made
-
-
-def makers(graph: Graph) -> Sequence[int]:
-    """Return, per value, the node that makes it; -1 for external inputs."""
-    maker = [-1] * len(graph.externals)
-    for index, node in enumerate(graph.nodes):
-        maker.extend([index] * len(node.outputs))
-    return maker

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
-from raygrad.proto.ir.graph import first_outputs
+from raygrad.proto.ir.graph import first_outputs, makers
 from raygrad.proto.ir.nodes import UNDEFINED
 
 from ..model.costs import Costs
@@ -24,7 +24,7 @@ from ..model.plan import Cluster, Plan
 from ..model.plan_errors import PlanError
 from ..model.priced_graph import PricedGraph
 from ..model.progress import RunRemains
-from ..model.reading_order import makers, reading_order
+from ..model.reading_order import reading_order
 from ..segments.segmenter import Block
 from .plan_continuation import continue_plan, values_left
 from .planner import Planned

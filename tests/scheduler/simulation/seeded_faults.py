@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, makers
 from raygrad.proto.ir.nodes import Load
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, OnWorker
-from raygrad.scheduler.model.reading_order import makers
 from raygrad.scheduler.planning.planner import Planned, make_plan
 from raygrad.scheduler.simulation.node_durations import NodeDurations
 from raygrad.scheduler.simulation.scenario import (
