@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -37,15 +37,14 @@ class SubmissionLimit:
 
     def given(self, externals: Sequence[External]) -> int:
         """Note the arrays that a run is given; return the bytes of those that the run before was not given."""
-        size, before = 0, self._given
+        size, before, array = 0, self._given, np.ndarray
         self._given = now = set[int]()
         for external in externals:
-            if type(external) is SuppliedExternal:
-                value: Any = external.value
-                if type(value) is np.ndarray:
-                    now.add(id(value))
-                    if id(value) not in before:
-                        size += value.nbytes
+            if type(external) is SuppliedExternal and type(external.value) is array:
+                value = external.value
+                now.add(id(value))
+                if id(value) not in before:
+                    size += value.nbytes
         self._unchecked += size
         return size
 
