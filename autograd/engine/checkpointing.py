@@ -166,7 +166,12 @@ class CheckpointedRegion:
         here = state.here
         outer, here.replaying = here.replaying, True
         try:
-            with restored_settings(self._settings), enable_grad(), self._random.again(), with_pack_hooks(second.hooks()):
+            with (
+                restored_settings(self._settings),
+                enable_grad(),
+                self._random.again(),
+                with_pack_hooks(second.hooks()),
+            ):
                 with self._around:
                     self._function(*args, **named)
         except _AllRecomputed:
