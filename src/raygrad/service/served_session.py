@@ -11,8 +11,9 @@ import logging
 import queue
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from typing import Any, Final, cast
 
@@ -155,7 +156,7 @@ class ServedSession:
             while True:
                 message = self._connection.receive(connection)
                 if excess := self._excess_of(message):
-                    self._refuse_soon(message, excess)
+                    self._refuse_soon(message, excess, connection)
                 elif isinstance(message, Ask) and message.what in ("cancel", "cancel_all") and self._driver is not None:
                     self._answer(message.id, lambda asked=message: self._cancel(asked), waits=False)
                 else:
@@ -176,9 +177,11 @@ class ServedSession:
             excess = self._usage.rate.excess()
         return excess
 
-    def _refuse_soon(self, message: Any, excess: float) -> None:
+    def _refuse_soon(self, message: Any, excess: float, connection: MessageConnection) -> None:
         error = self._usage.too_fast(excess)
         self._refused(error.code)
+        if isinstance(message, Submit) and message.dropped:  # its client has let go of them all the same
+            self._enqueue(Drop(tuple(chain.from_iterable(_pairs(message.dropped)))), connection)
         self._connection.send(failed_answer(message.id, error), waits=False)
 
     def _enqueue(self, message: Any, connection: MessageConnection) -> None:
@@ -277,10 +280,7 @@ class ServedSession:
                 self._ask(driver, message)
             case Drop():
                 numbers = message.numbers
-                pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-                for pair in pairs:
-                    self._usage.dropped(*pair)
-                driver.drop(pairs)
+                self._drop(driver, zip(numbers[::2], numbers[1::2], strict=True))
             case Learn():
                 if not self._passage.allow_pickle:
                     raise ServiceError(f"code by value came: {PICKLE_HINT}", "pickle")
@@ -339,6 +339,8 @@ class ServedSession:
         self._driver = start_driver(self._executor, settings, self)
 
     def _submit(self, driver: Driver, message: Submit) -> None:
+        if not message.preview:  # first: its client has let go of them, whatever becomes of the submission
+            self._drop(driver, _pairs(message.dropped))
         if len(self._active) >= MOST_RUNS:
             error = ServiceError(f"more than {MOST_RUNS:,} runs of this session are under way: wait for some", "quota")
             self._connection.send(failed_answer(message.id, error))
@@ -365,8 +367,7 @@ class ServedSession:
             if message.preview:
                 planned, residency = driver.preview(submission)
             else:
-                dropped = [(int(run), int(value)) for run, value in message.dropped]
-                self._usage.submitted(message.run, graph, message.values, dropped)
+                self._usage.submitted(message.run, graph, message.values)
                 self._active.add(message.run)
                 self._newest = message.run
                 self.submitted += 1
@@ -374,7 +375,7 @@ class ServedSession:
                 log.debug(
                     "session %s submits run %d of %d nodes", self.name, message.run, len(graph.nodes), extra=noted
                 )
-                planned = driver.submit(submission, dropped)
+                planned = driver.submit(submission)
         except (RaygradError, ValueError, TypeError) as error:
             if not message.preview and message.run in self._active:
                 self._active.discard(message.run)
@@ -385,6 +386,14 @@ class ServedSession:
             return
         other = b"" if planned.graph == graph else self._graph_bytes(planned.graph)
         self._connection.send(PlanMade(message.id, plan_data(planned.plan), other, residency))
+
+    def _drop(self, driver: Driver, values: Iterable[tuple[int, int]]) -> None:
+        """Let go of kept values (run, value)."""
+        pairs = list(values)
+        for pair in pairs:
+            self._usage.dropped(*pair)
+        if pairs:
+            driver.drop(pairs)
 
     def _externals(self, graph: Graph, values: Sequence[Any]) -> tuple[External, ...]:
         emits = {} if self._passage.allow_pickle else emitted(graph)
@@ -541,3 +550,15 @@ class ServedSession:
         if lost is not None:
             why = (LOSSES[type(lost)], *lost)
         self._report(RunFailed(run, self._passage.record_bytes(record), reason, why))
+
+
+def _pairs(values: Any) -> list[tuple[int, int]]:
+    """Return what a client says are kept values (run, value), checked.
+
+    Raises:
+        ProtocolError: they are none.
+    """
+    try:
+        return [(int(run), int(value)) for run, value in values]
+    except (TypeError, ValueError) as error:
+        raise ProtocolError(f"values that are let go of are no pairs of numbers: {error}") from error
