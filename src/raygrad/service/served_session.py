@@ -17,7 +17,7 @@ from itertools import chain
 from math import inf
 from typing import Any, Final, cast
 
-from raygrad.errors import ProtocolError, RaygradError, ServiceError, WaitTimeout
+from raygrad.errors import CostsError, ProtocolError, RaygradError, ServiceError, WaitTimeout
 from raygrad.proto.codec.graphs import decode_graph, encode_graph
 from raygrad.proto.ir.function_nodes import FunctionCall, FunctionVjp, HookCall
 from raygrad.proto.ir.graph import Graph, structural_hash
@@ -280,6 +280,8 @@ class ServedSession:
                 self._ask(driver, message)
             case Drop():
                 numbers = message.numbers
+                if len(numbers) % 2:
+                    raise ProtocolError("values that are let go of are no pairs of numbers")
                 self._drop(driver, zip(numbers[::2], numbers[1::2], strict=True))
             case Learn():
                 if not self._passage.allow_pickle:
@@ -291,9 +293,20 @@ class ServedSession:
             case Declined():
                 self._refused(message.code, message.what)
             case MeasuredCostsSent():
-                self._measured.use_data(json.loads(message.measured))
+                self._learn_costs(message.measured)
             case _:
                 raise ProtocolError(f"a {type(message).__name__} came, which a client does not send here")
+
+    def _learn_costs(self, measured: str) -> None:
+        """Go by costs that the client has measured.
+
+        Raises:
+            ProtocolError: they are none.
+        """
+        try:
+            self._measured.use_data(json.loads(measured))
+        except (CostsError, ValueError, RecursionError) as error:
+            raise ProtocolError(f"the measured costs are none: {error}") from error
 
     def _learn_named(self, message: LearnNamed) -> None:
         """Take code that goes by name, or say why not."""
@@ -313,10 +326,7 @@ class ServedSession:
         log.warning("session %s: refused: %s%s", self.name, code[:40], shown, extra=noted)
 
     def _start(self, start: Start) -> None:
-        try:
-            self._measured.use_data(json.loads(start.measured))
-        except ValueError as error:
-            raise ProtocolError(f"the measured costs are none: {error}") from error
+        self._learn_costs(start.measured)
         given: Any = start.limits
         if type(given) is not tuple or any([type(one) is not float for one in cast("tuple[Any, ...]", given)]):
             raise ProtocolError("the limits of time are no numbers")
