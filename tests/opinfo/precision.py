@@ -22,7 +22,8 @@ _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
 LOST = 1e-2
-"""How much of the greatest number of a result rounding may cost an element in single precision."""
+"""How much of the greatest number of all results of a call rounding may cost an element in single precision: of a
+gradient that is zero, say, terms of the size of the others are left."""
 
 
 def widened(value: Any) -> Any:
@@ -43,19 +44,32 @@ def rounded(wide: Sequence[Any], like: Sequence[Any]) -> list[Any]:
     and what is no tensor."""
     if len(wide) != len(like):
         return list(like)
-    return [
-        _near(one.detach().to(other.dtype), other.detach())
+    pairs = [
+        (one.detach().to(other.dtype), other.detach())
         if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and one.shape == other.shape
-        else other
+        else None
         for one, other in zip(wide, like, strict=True)
     ]
+    greatest = max([_greatest(*pair) for pair in pairs if pair is not None], default=0.0)
+    return [other if pair is None else _near(*pair, LOST * greatest) for pair, other in zip(pairs, like, strict=True)]
 
 
-def _near(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the elements of a result in double precision that are finite and near to those in single precision, and
-    the latter elsewhere."""
-    if not other.dtype.is_floating_point and not other.is_complex():
+def _has_fractions(tensor: torch.Tensor) -> bool:
+    return tensor.dtype.is_floating_point or tensor.is_complex()
+
+
+def _greatest(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the greatest number of a result that is finite in both precisions."""
+    if not (_has_fractions(other) and other.numel()):
+        return 0.0
+    finite = one.isfinite() & other.isfinite()
+    return float(torch.where(finite, torch.maximum(one.abs(), other.abs()), 0).amax())
+
+
+def _near(one: torch.Tensor, other: torch.Tensor, allowed: float) -> torch.Tensor:
+    """Return the elements of a result in double precision that are finite and differ by no more than is allowed from
+    those in single precision, and the latter elsewhere."""
+    if not _has_fractions(other):
         return other
     finite = one.isfinite() & other.isfinite()
-    scale = torch.where(finite, torch.maximum(one.abs(), other.abs()), 0).amax() if one.numel() else 0
-    return torch.where(finite & ((one - other).abs() <= LOST * scale), one, other)
+    return torch.where(finite & ((one - other).abs() <= allowed), one, other)

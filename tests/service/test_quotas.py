@@ -53,6 +53,35 @@ def test_too_many_bytes() -> None:
             assert (rg.tensor(np.zeros(50_000)) * 2).numpy().shape == (50_000,)
 
 
+def held_by_driver(server: Server) -> int:
+    """How many values the drivers of a service keep for its clients."""
+    served: Any = server
+    return sum([len(run.places) for one, _ in served._sessions.values() for run in one._driver._runs.values()])
+
+
+def test_what_a_client_lets_go_of_goes_with_a_submission_that_is_refused() -> None:
+    with served(max_held=1_000_000) as server, rg.Session(server.url):
+        kept = rg.tensor(np.zeros(50_000)) + 1
+        kept.sum().item()
+        assert held_by_driver(server)
+        del kept  # told with the next submission
+        with pytest.raises(ServiceError, match="--max-held"):
+            (rg.tensor(np.zeros(200_000)) * 2).numpy()
+        assert not held_by_driver(server)
+        assert works()
+    with served(max_rate=20.0) as server, rg.Session(server.url):
+        several = [rg.ones(3) + n for n in range(5)]
+        several[-1].sum().item()
+        with pytest.raises(ServiceError, match="--max-rate"):
+            hurries(200)
+        assert held_by_driver(server) >= 5
+        del several
+        with pytest.raises(ServiceError, match="--max-rate"):
+            hurries(200)
+        time.sleep(1.1)
+        assert held_by_driver(server) < 5
+
+
 def test_a_failed_run_holds_nothing() -> None:
     with served(max_held=1_000_000, allow=(allowed.__name__,)) as server, rg.Session(server.url):
         for _ in range(4):

@@ -188,7 +188,7 @@ class Driver(SessionDriver):
 
         Raises:
             PlanError: no worker can run one of its nodes.
-            ExecutionError: the driver is closed.
+            ExecutionError: the driver is closed, or the graph reads a value that is not held.
         """
         with self._lock:
             if self._closed:
@@ -975,12 +975,20 @@ class Driver(SessionDriver):
     # ---- where values are -------------------------------------------------------------------------------------------
 
     def _locate(self, external: External) -> SuppliedExternal | LocatedExternal:
-        """Return an external input with its place. A value of a failed run has none; the machine fails its readers."""
+        """Return an external input with its place. A value of a failed run has none; the machine fails its readers.
+
+        Raises:
+            ExecutionError: it is not held.
+        """
         if isinstance(external, SuppliedExternal):
             return external
         run = self._runs.get(external.run)
         place = None if run is None else run.places.get(external.value)
         if run is None or place is None:
+            if external.run not in self._machine.state.failed_runs:
+                raise ExecutionError(
+                    f"a graph reads value {external.value} of run {external.run}, which was never kept, or let go of"
+                )
             return LocatedExternal(external.run, external.value, InStore(-1, -1, -1), -1)
         if isinstance(place, OnWorker):
             worker = place.worker

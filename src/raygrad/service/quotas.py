@@ -86,7 +86,7 @@ class Usage:
             RATE,
         )
 
-    def submitted(self, run: int, graph: Graph, inputs: Sequence[Any], dropped: Iterable[tuple[int, int]]) -> None:
+    def submitted(self, run: int, graph: Graph, inputs: Sequence[Any]) -> None:
         """Count what a run will hold.
 
         Raises:
@@ -95,8 +95,6 @@ class Usage:
         most = self._options.max_held
         if most is None:
             return
-        for pair in dropped:
-            self.dropped(*pair)
         kept = _kept_bytes(graph)
         given = sum([one.nbytes for one in inputs if isinstance(one, np.ndarray)])
         before, more = self.held, sum(kept.values()) + given

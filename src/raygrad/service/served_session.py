@@ -11,12 +11,13 @@ import logging
 import queue
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from typing import Any, Final, cast
 
-from raygrad.errors import ProtocolError, RaygradError, ServiceError, WaitTimeout
+from raygrad.errors import CostsError, ProtocolError, RaygradError, ServiceError, WaitTimeout
 from raygrad.proto.codec.graphs import decode_graph, encode_graph
 from raygrad.proto.ir.function_nodes import FunctionCall, FunctionVjp, HookCall
 from raygrad.proto.ir.graph import Graph, structural_hash
@@ -155,7 +156,7 @@ class ServedSession:
             while True:
                 message = self._connection.receive(connection)
                 if excess := self._excess_of(message):
-                    self._refuse_soon(message, excess)
+                    self._refuse_soon(message, excess, connection)
                 elif isinstance(message, Ask) and message.what in ("cancel", "cancel_all") and self._driver is not None:
                     self._answer(message.id, lambda asked=message: self._cancel(asked), waits=False)
                 else:
@@ -176,9 +177,11 @@ class ServedSession:
             excess = self._usage.rate.excess()
         return excess
 
-    def _refuse_soon(self, message: Any, excess: float) -> None:
+    def _refuse_soon(self, message: Any, excess: float, connection: MessageConnection) -> None:
         error = self._usage.too_fast(excess)
         self._refused(error.code)
+        if isinstance(message, Submit) and message.dropped:  # its client has let go of them all the same
+            self._enqueue(Drop(tuple(chain.from_iterable(_pairs(message.dropped)))), connection)
         self._connection.send(failed_answer(message.id, error), waits=False)
 
     def _enqueue(self, message: Any, connection: MessageConnection) -> None:
@@ -277,10 +280,9 @@ class ServedSession:
                 self._ask(driver, message)
             case Drop():
                 numbers = message.numbers
-                pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-                for pair in pairs:
-                    self._usage.dropped(*pair)
-                driver.drop(pairs)
+                if len(numbers) % 2:
+                    raise ProtocolError("values that are let go of are no pairs of numbers")
+                self._drop(driver, zip(numbers[::2], numbers[1::2], strict=True))
             case Learn():
                 if not self._passage.allow_pickle:
                     raise ServiceError(f"code by value came: {PICKLE_HINT}", "pickle")
@@ -291,9 +293,20 @@ class ServedSession:
             case Declined():
                 self._refused(message.code, message.what)
             case MeasuredCostsSent():
-                self._measured.use_data(json.loads(message.measured))
+                self._learn_costs(message.measured)
             case _:
                 raise ProtocolError(f"a {type(message).__name__} came, which a client does not send here")
+
+    def _learn_costs(self, measured: str) -> None:
+        """Go by costs that the client has measured.
+
+        Raises:
+            ProtocolError: they are none.
+        """
+        try:
+            self._measured.use_data(json.loads(measured))
+        except (CostsError, ValueError, RecursionError) as error:
+            raise ProtocolError(f"the measured costs are none: {error}") from error
 
     def _learn_named(self, message: LearnNamed) -> None:
         """Take code that goes by name, or say why not."""
@@ -313,10 +326,7 @@ class ServedSession:
         log.warning("session %s: refused: %s%s", self.name, code[:40], shown, extra=noted)
 
     def _start(self, start: Start) -> None:
-        try:
-            self._measured.use_data(json.loads(start.measured))
-        except ValueError as error:
-            raise ProtocolError(f"the measured costs are none: {error}") from error
+        self._learn_costs(start.measured)
         given: Any = start.limits
         if type(given) is not tuple or any([type(one) is not float for one in cast("tuple[Any, ...]", given)]):
             raise ProtocolError("the limits of time are no numbers")
@@ -339,6 +349,8 @@ class ServedSession:
         self._driver = start_driver(self._executor, settings, self)
 
     def _submit(self, driver: Driver, message: Submit) -> None:
+        if not message.preview:  # first: its client has let go of them, whatever becomes of the submission
+            self._drop(driver, _pairs(message.dropped))
         if len(self._active) >= MOST_RUNS:
             error = ServiceError(f"more than {MOST_RUNS:,} runs of this session are under way: wait for some", "quota")
             self._connection.send(failed_answer(message.id, error))
@@ -365,8 +377,7 @@ class ServedSession:
             if message.preview:
                 planned, residency = driver.preview(submission)
             else:
-                dropped = [(int(run), int(value)) for run, value in message.dropped]
-                self._usage.submitted(message.run, graph, message.values, dropped)
+                self._usage.submitted(message.run, graph, message.values)
                 self._active.add(message.run)
                 self._newest = message.run
                 self.submitted += 1
@@ -374,7 +385,7 @@ class ServedSession:
                 log.debug(
                     "session %s submits run %d of %d nodes", self.name, message.run, len(graph.nodes), extra=noted
                 )
-                planned = driver.submit(submission, dropped)
+                planned = driver.submit(submission)
         except (RaygradError, ValueError, TypeError) as error:
             if not message.preview and message.run in self._active:
                 self._active.discard(message.run)
@@ -385,6 +396,14 @@ class ServedSession:
             return
         other = b"" if planned.graph == graph else self._graph_bytes(planned.graph)
         self._connection.send(PlanMade(message.id, plan_data(planned.plan), other, residency))
+
+    def _drop(self, driver: Driver, values: Iterable[tuple[int, int]]) -> None:
+        """Let go of kept values (run, value)."""
+        pairs = list(values)
+        for pair in pairs:
+            self._usage.dropped(*pair)
+        if pairs:
+            driver.drop(pairs)
 
     def _externals(self, graph: Graph, values: Sequence[Any]) -> tuple[External, ...]:
         emits = {} if self._passage.allow_pickle else emitted(graph)
@@ -541,3 +560,15 @@ class ServedSession:
         if lost is not None:
             why = (LOSSES[type(lost)], *lost)
         self._report(RunFailed(run, self._passage.record_bytes(record), reason, why))
+
+
+def _pairs(values: Any) -> list[tuple[int, int]]:
+    """Return what a client says are kept values (run, value), checked.
+
+    Raises:
+        ProtocolError: they are none.
+    """
+    try:
+        return [(int(run), int(value)) for run, value in values]
+    except (TypeError, ValueError) as error:
+        raise ProtocolError(f"values that are let go of are no pairs of numbers: {error}") from error

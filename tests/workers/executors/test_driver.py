@@ -75,6 +75,22 @@ def test_a_run_is_recorded_then_finished_and_its_small_results_are_here(session:
     assert session.log.told == [("record", 1, 0), ("finished", 1)]
 
 
+def test_a_graph_that_reads_what_is_not_held_is_refused_and_others_go_on(session: Any, graphs: Any):
+    g = graphs(2)
+    out = g.mul(0, 1)
+    g.keep(out)
+    run = session.submit(g.graph(), np.arange(4.0), np.full(4, 3.0))
+    session.wait(run)
+    for missing in (KeptExternal(run, out + 1), KeptExternal(run + 50, out)):
+        with pytest.raises(ExecutionError, match="never kept, or let go of"):
+            session.submit(g.graph(), np.arange(4.0), missing)
+    session.driver.drop([(run, out)])
+    with pytest.raises(ExecutionError, match="never kept, or let go of"):
+        session.submit(g.graph(), np.arange(4.0), KeptExternal(run, out))
+    again = session.submit(g.graph(), np.arange(4.0), np.full(4, 2.0))
+    assert session.driver.read(again, out).tolist() == [0, 2, 4, 6]
+
+
 def test_a_value_too_large_for_a_record_is_fetched_from_its_worker(session: Any, graphs: Any):
     g = graphs(shape=BIG)
     out = g.mul(0, 0, pin=last(session))
