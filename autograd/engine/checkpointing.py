@@ -214,7 +214,8 @@ def checkpoint(function: Callable[..., R], *args: Any, **named: Any) -> R:
     are rematerialised by a second run when a backward first needs them.
 
     The second run draws the same random numbers, sees the same settings (autocast, the default dtype, `np.errstate` and
-    their kind), and emits nothing. Gradients flow to arguments and to whatever else the function reads. Regions may be nested. A second backward runs it once more.
+    their kind), and emits nothing. Gradients flow to arguments and to whatever else the function reads.
+    Regions may be nested. A second backward runs it once more.
 
     Raises:
         TypeError: `function` cannot be called.
