@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from raygrad.tracebacks import leave
+
 from ..registry.codegen import ABSENT, compile_wrapper
 
 NUMPYS: Final[Mapping[str, str]] = {
@@ -80,11 +82,15 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
 def taking_spellings(function: Callable[..., Any]) -> Any:
     """Return a wrapper of a function or method that takes NumPy's spellings, too."""
     body = (
-        "    if {missing}_spelled:\n"
-        "        return _respelled(_function, {given}, _spelled)\n"
-        "    return _function({plain})\n"
+        "    try:\n"
+        "        if {missing}_spelled:\n"
+        "            return _respelled(_function, {given}, _spelled)\n"
+        "        return _function({plain})\n"
+        "    except BaseException as error:\n"
+        "        _leave(error)\n"
+        "        raise\n"
     )
-    made: Any = compile_wrapper(function, body, {"_respelled": respelled}, __name__, spelled=True)
+    made: Any = compile_wrapper(function, body, {"_respelled": respelled, "_leave": leave}, __name__, spelled=True)
     made.__module__ = function.__module__
     return made
 

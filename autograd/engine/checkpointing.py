@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from raygrad.errors import AutogradError, CheckpointError
+from raygrad.tracebacks import public
 
 from ..core.modes import enable_grad, state
 from ..core.pytree import flatten, unflatten
@@ -209,6 +210,7 @@ def _refuse(kept: Any) -> Any:
     raise CheckpointError("a function that is run again for backward ran a backward of its own over the second run")
 
 
+@public
 def checkpoint(function: Callable[..., R], *args: Any, **named: Any) -> R:
     """Return `function(*args, **named)`, keeping only the arguments for backward. The tensors that its operations save
     are rematerialised by a second run when a backward first needs them.

@@ -62,6 +62,5 @@ def copied_by_a_library() -> Kind:
 PICKLED_AS_COPIES: tuple[Callable[[], Kind], ...] = (
     pickled_as_a_copy,
     pickled_as_numbers,
-    pickled_as_a_copy_of_a_tensor,
     copied_by_a_library,
 )
