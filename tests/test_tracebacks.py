@@ -143,7 +143,7 @@ def sizes() -> None:
 
 
 def missing_argument() -> None:
-    Failing.apply()
+    Failing.apply()  # pyright: ignore[reportCallIssue]
 
 
 def no_gradient() -> None:
