@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError, MissingKernel
+from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import Batched, batched
@@ -130,12 +131,16 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         TypeError: something that is no number, or an array of an unknown dtype.
         ValueError: rows of unequal length.
     """
-    given = _array_of(data, dtype)
-    if is_device_array(given):
-        return new_leaf(_placed(copied(given), device), requires_grad)
-    array = np.array(given, copy=True, order="K", subok=False)
-    place = factory_device(device)
-    return new_leaf(array if place is None else move_recorded(array, place), requires_grad)
+    try:
+        given = _array_of(data, dtype)
+        if is_device_array(given):
+            return new_leaf(_placed(copied(given), device), requires_grad)
+        array = np.array(given, copy=True, order="K", subok=False)
+        place = factory_device(device)
+        return new_leaf(array if place is None else move_recorded(array, place), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -183,17 +188,21 @@ def asarray(
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor that shares the array's memory."""
-    if type(ndarray) is not _ARRAY:
-        if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-        ndarray = np.asarray(ndarray)
-    if ndarray.dtype is not _FLOAT64:
-        _checked_dtype(ndarray)
-    made: Any = _new(Tensor)  # as `Tensor.made` does, in a third of the time
-    made._data, made._requires_grad, made._shares_memory = ndarray, False, True
-    if SCOPES:
-        made._made_in = state.here.scope
-    return mark_inference(made) if state.here.inference else made
+    try:
+        if type(ndarray) is not _ARRAY:
+            if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+            ndarray = np.asarray(ndarray)
+        if ndarray.dtype is not _FLOAT64:
+            _checked_dtype(ndarray)
+        made: Any = _new(Tensor)  # as `Tensor.made` does, in a third of the time
+        made._data, made._requires_grad, made._shares_memory = ndarray, False, True
+        if SCOPES:
+            made._made_in = state.here.scope
+        return mark_inference(made) if state.here.inference else made
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -230,24 +239,40 @@ def float_dtype(dtype: Any) -> Any:
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of zeros."""
-    return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of ones."""
-    return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor whose elements are yet to be written."""
-    return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor filled with one number, of the dtype that the number has."""
-    check_number("full", "fill_value", 2, fill_value)
-    wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
-    return made_leaf(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
+    try:
+        check_number("full", "fill_value", 2, fill_value)
+        wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
+        return made_leaf(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -311,30 +336,36 @@ def arange(
         RuntimeError: a step of zero, or one that leads away from `end`; bounds that are not finite.
         ValueError: a step that is zero in the integers that are asked for.
     """
-    if end is None:
-        start, end = 0, start
-    for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
-        check_number("arange", argument, position + 1, value)
-    start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    if wanted is not None and wanted.kind in "bc":
-        raise MissingKernel(f'"arange" not implemented for {wanted}: make real numbers and convert them')
-    if wanted is not None and wanted.kind in "iu":
-        given = step
-        start, end, step = int(start), int(end), int(step)
-        if given and not step:
-            raise ValueError("step must be nonzero")
-    if step == 0:
-        raise AutogradError("step must be nonzero")
-    if not math.isfinite(start) or not math.isfinite(end):
-        raise AutogradError(f"unsupported range: {start} -> {end}")
-    if (end - start) * step < 0:
-        raise AutogradError("upper bound and lower bound inconsistent with step sign")
-    if dtype is None:
-        whole = all(isinstance(x, int) for x in (start, end, step))
-        dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
-    count = math.ceil((end - start) / step)
-    return made_leaf(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
+    try:
+        if end is None:
+            start, end = 0, start
+        for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
+            check_number("arange", argument, position + 1, value)
+        start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+        wanted = None if dtype is None else dtypes.as_dtype(dtype)
+        if wanted is not None and wanted.kind in "bc":
+            raise MissingKernel(f'"arange" not implemented for {wanted}: make real numbers and convert them')
+        if wanted is not None and wanted.kind in "iu":
+            given = step
+            start, end, step = int(start), int(end), int(step)
+            if given and not step:
+                raise ValueError("step must be nonzero")
+        if step == 0:
+            raise AutogradError("step must be nonzero")
+        if not math.isfinite(start) or not math.isfinite(end):
+            raise AutogradError(f"unsupported range: {start} -> {end}")
+        if (end - start) * step < 0:
+            raise AutogradError("upper bound and lower bound inconsistent with step sign")
+        if dtype is None:
+            whole = all(isinstance(x, int) for x in (start, end, step))
+            dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
+        count = math.ceil((end - start) / step)
+        return made_leaf(
+            device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad
+        )
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def check_number(function: str, argument: str, position: int, value: Any) -> None:

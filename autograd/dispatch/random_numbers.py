@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from raygrad.errors import AutogradError, MissingKernel
+from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import BatchedDraw, batched
@@ -296,30 +297,42 @@ def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requ
 
 def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn from the standard normal distribution."""
-    return _drawn("standard_normal", size, dtype, device, requires_grad)
+    try:
+        return _drawn("standard_normal", size, dtype, device, requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    return _drawn("random", size, dtype, device, requires_grad)
+    try:
+        return _drawn("random", size, dtype, device, requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def randint(
     low: int, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return integers drawn evenly from [low, high); `low` is 0 when only one bound is given."""
-    if size is None:
-        low, high, size = 0, low, high
-    if high is None:
-        low, high = 0, low
-    low, high = operator.index(low), operator.index(high)
-    if low >= high:
-        raise AutogradError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-    shape = sizes_of((size,))
-    return _random_leaf(
-        lambda leading: _drawing().integers(low, high, leading + shape).astype(wanted), requires_grad, device
-    )
+    try:
+        if size is None:
+            low, high, size = 0, low, high
+        if high is None:
+            low, high = 0, low
+        low, high = operator.index(low), operator.index(high)
+        if low >= high:
+            raise AutogradError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+        shape = sizes_of((size,))
+        return _random_leaf(
+            lambda leading: _drawing().integers(low, high, leading + shape).astype(wanted), requires_grad, device
+        )
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def randint_like(
