@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -255,7 +256,10 @@ LEFT_OUT = frozenset(("rg.manual_seed", "rg.set_default_dtype", "rg.set_full_tra
 """Functions that change settings of the process."""
 
 
-def test_each_public_function_and_method_shows_the_users_frames() -> None:
+def test_each_public_function_and_method_shows_the_users_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some of them write files
     wrong: dict[str, str] = {}
     vector, other = rg.ones(2), rg.ones(3)
     tries = [(), (Wrong(),), (vector, Wrong()), (vector, other), (rg.ones(2, 3), "text"), (vector, vector, other)]
