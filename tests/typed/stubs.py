@@ -36,7 +36,7 @@ TYPES: Mapping[str, str] = {
 SEVERAL = frozenset(
     """
     adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d aminmax atleast_1d atleast_2d atleast_3d cholesky_ex
-    cummax cummin eig eigh geqrf gradient inv_ex kthvalue lstsq lu lu_factor lu_factor_ex lu_unpack max max_pool1d
+    cummax cummin eig eigh frexp geqrf gradient inv_ex kthvalue lstsq lu lu_factor lu_factor_ex lu_unpack max max_pool1d
     max_pool2d max_pool3d median min mode nanmedian nonzero qr slogdet solve_ex sort std_mean svd topk unique
     unique_consecutive var_mean where
     """.split()

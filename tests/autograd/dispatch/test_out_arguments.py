@@ -3,7 +3,7 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -103,12 +103,14 @@ def test_what_is_refused() -> None:
     with pytest.raises(RuntimeError, match="result type .*float32 can't be cast to the desired output type .*int64"):
         rg.sin(rg.ones(2), out=rg.empty(2, dtype=rg.int64))
     with pytest.raises(TypeError, match="argument 'out' must be Tensor, not int"):
-        rg.sin(rg.ones(2), out=5)
-    for function in (rg.real, rg.squeeze, rg.isfinite, rg.flatten):
+        rg.sin(rg.ones(2), out=cast("Any", 5))
+    functions: list[Any] = [rg.real, rg.squeeze, rg.isfinite, rg.flatten]
+    for function in functions:
         with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
             function(rg.ones(2), out=rg.empty(2))
+    method: Any = rg.ones(2).sum
     with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
-        rg.ones(2).sum(0, out=rg.empty(()))
+        method(0, out=rg.empty(()))
 
 
 def test_a_tensor_that_was_resized_is_no_alias_of_an_operand() -> None:
