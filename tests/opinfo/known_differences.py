@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 _OUT: Final = (
-    "the result is computed before it is written, so that `out=` may share memory with an operand, and be of any dtype to "
-    "which casting is safe"
+    "the result is computed before it is written, so that `out=` may share memory with an operand, and be of any dtype "
+    "to which casting is safe"
 )
 
 KNOWN: Final[dict[str, dict[str, str]]] = {
