@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError, MissingKernel
+from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import Batched, batched
@@ -131,12 +132,16 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         TypeError: something that is no number, or an array of an unknown dtype.
         ValueError: rows of unequal length.
     """
-    given = _array_of(data, dtype)
-    if is_device_array(given):
-        return new_leaf(_placed(copied(given), device), requires_grad)
-    array = np.array(given, copy=True, order="K", subok=False)
-    place = factory_device(device)
-    return new_leaf(array if place is None else move_recorded(array, place), requires_grad)
+    try:
+        given = _array_of(data, dtype)
+        if is_device_array(given):
+            return new_leaf(_placed(copied(given), device), requires_grad)
+        array = np.array(given, copy=True, order="K", subok=False)
+        place = factory_device(device)
+        return new_leaf(array if place is None else move_recorded(array, place), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -184,17 +189,21 @@ def asarray(
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor that shares the array's memory."""
-    if type(ndarray) is not _ARRAY:
-        if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-        ndarray = np.asarray(ndarray)
-    if ndarray.dtype is not _FLOAT64:
-        _checked_dtype(ndarray)
-    made: Any = _new(Tensor)  # as `Tensor.made` does, in a third of the time
-    made._data, made._requires_grad, made._shares_memory = ndarray, False, True
-    if SCOPES:
-        made._made_in = state.here.scope
-    return mark_inference(made) if state.here.inference else made
+    try:
+        if type(ndarray) is not _ARRAY:
+            if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+            ndarray = np.asarray(ndarray)
+        if ndarray.dtype is not _FLOAT64:
+            _checked_dtype(ndarray)
+        made: Any = _new(Tensor)  # as `Tensor.made` does, in a third of the time
+        made._data, made._requires_grad, made._shares_memory = ndarray, False, True
+        if SCOPES:
+            made._made_in = state.here.scope
+        return mark_inference(made) if state.here.inference else made
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from raygrad.tracebacks import leave
+
 from ..registry.codegen import ABSENT, compile_wrapper
 from .out_arguments import takes_out, write_to
 
@@ -92,11 +94,15 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
 def taking_spellings(function: Callable[..., Any]) -> Any:
     """Return a wrapper of a function or method that takes NumPy's spellings, too."""
     body = (
-        "    if {missing}_spelled:\n"
-        "        return _respelled(_function, {given}, _spelled)\n"
-        "    return _function({plain})\n"
+        "    try:\n"
+        "        if {missing}_spelled:\n"
+        "            return _respelled(_function, {given}, _spelled)\n"
+        "        return _function({plain})\n"
+        "    except BaseException as error:\n"
+        "        _leave(error)\n"
+        "        raise\n"
     )
-    made: Any = compile_wrapper(function, body, {"_respelled": _as_method}, __name__, spelled=True)
+    made: Any = compile_wrapper(function, body, {"_respelled": _as_method, "_leave": leave}, __name__, spelled=True)
     made.__module__ = function.__module__
     return made
 
