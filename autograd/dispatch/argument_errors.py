@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -121,7 +122,7 @@ def _explaining(function: Function, tensors: Sequence[int], method: bool) -> Any
     names = {
         "_said": explain_error,
         "_leave": leave,
-        "_respelled": respelled,
+        "_respelled": partial(respelled, method=method),
         "_numbers": NUMBERS,
         "_number_among": number_among,
         "_method": method,

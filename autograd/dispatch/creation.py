@@ -26,6 +26,7 @@ from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
 from .device_dispatch import copied, made_on, move_recorded
 from .operand_errors import wrong_argument
+from .out_arguments import fill
 
 # ---- from data -------------------------------------------------------------------------------------------------------
 
@@ -237,42 +238,36 @@ def float_dtype(dtype: Any) -> Any:
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of zeros."""
-    try:
-        return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
-    except BaseException as error:  # of any kind: it goes on as it is
-        leave(error)
-        raise
+    if out is not None:
+        return fill("zeros", out, dtype, requires_grad, lambda dtype: zeros(*size, dtype=dtype, device=device))
+    return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of ones."""
-    try:
-        return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
-    except BaseException as error:  # of any kind: it goes on as it is
-        leave(error)
-        raise
+    if out is not None:
+        return fill("ones", out, dtype, requires_grad, lambda dtype: ones(*size, dtype=dtype, device=device))
+    return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor whose elements are yet to be written."""
-    try:
-        return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
-    except BaseException as error:  # of any kind: it goes on as it is
-        leave(error)
-        raise
+    if out is not None:
+        return fill("empty", out, dtype, requires_grad, lambda dtype: empty(*size, dtype=dtype, device=device))
+    return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor filled with one number, of the dtype that the number has."""
-    try:
-        check_number("full", "fill_value", 2, fill_value)
-        wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
-        return made_leaf(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
-    except BaseException as error:  # of any kind: it goes on as it is
-        leave(error)
-        raise
+    if out is not None:
+        return fill("full", out, dtype, requires_grad, lambda dtype: full(size, fill_value, dtype=dtype, device=device))
+    check_number("full", "fill_value", 2, fill_value)
+    wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
+    return made_leaf(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
 
 
 def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -328,7 +323,14 @@ def full_like(
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return the numbers from `start` (0 by default) up to but without `end`, `step` apart.
 
@@ -336,36 +338,34 @@ def arange(
         RuntimeError: a step of zero, or one that leads away from `end`; bounds that are not finite.
         ValueError: a step that is zero in the integers that are asked for.
     """
-    try:
-        if end is None:
-            start, end = 0, start
-        for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
-            check_number("arange", argument, position + 1, value)
-        start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
-        wanted = None if dtype is None else dtypes.as_dtype(dtype)
-        if wanted is not None and wanted.kind in "bc":
-            raise MissingKernel(f'"arange" not implemented for {wanted}: make real numbers and convert them')
-        if wanted is not None and wanted.kind in "iu":
-            given = step
-            start, end, step = int(start), int(end), int(step)
-            if given and not step:
-                raise ValueError("step must be nonzero")
-        if step == 0:
-            raise AutogradError("step must be nonzero")
-        if not math.isfinite(start) or not math.isfinite(end):
-            raise AutogradError(f"unsupported range: {start} -> {end}")
-        if (end - start) * step < 0:
-            raise AutogradError("upper bound and lower bound inconsistent with step sign")
-        if dtype is None:
-            whole = all(isinstance(x, int) for x in (start, end, step))
-            dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
-        count = math.ceil((end - start) / step)
-        return made_leaf(
-            device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad
+    if out is not None:
+        return fill(
+            "arange", out, dtype, requires_grad, lambda dtype: arange(start, end, step, dtype=dtype, device=device)
         )
-    except BaseException as error:  # of any kind: it goes on as it is
-        leave(error)
-        raise
+    if end is None:
+        start, end = 0, start
+    for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
+        check_number("arange", argument, position + 1, value)
+    start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if wanted is not None and wanted.kind in "bc":
+        raise MissingKernel(f'"arange" not implemented for {wanted}: make real numbers and convert them')
+    if wanted is not None and wanted.kind in "iu":
+        given = step
+        start, end, step = int(start), int(end), int(step)
+        if given and not step:
+            raise ValueError("step must be nonzero")
+    if step == 0:
+        raise AutogradError("step must be nonzero")
+    if not math.isfinite(start) or not math.isfinite(end):
+        raise AutogradError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise AutogradError("upper bound and lower bound inconsistent with step sign")
+    if dtype is None:
+        whole = all(isinstance(x, int) for x in (start, end, step))
+        dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
+    count = math.ceil((end - start) / step)
+    return made_leaf(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
 
 
 def check_number(function: str, argument: str, position: int, value: Any) -> None:
@@ -383,12 +383,22 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return full((), s, dtype=float_dtype(dtype), device=device, requires_grad=requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return the matrix with ones on its diagonal.
 
     Raises:
         RuntimeError: `n` or `m` is negative.
     """
+    if out is not None:
+        return fill("eye", out, dtype, requires_grad, lambda dtype: eye(n, m, dtype=dtype, device=device))
     for name, extent in (("n", n), ("m", m)):
         if extent is not None and extent < 0:
             raise AutogradError(f"eye: {name} must be greater or equal to 0, got {extent}")

@@ -19,7 +19,6 @@ from typing import Any, Final
 import numpy as np
 
 from raygrad.errors import AutogradError, MissingKernel
-from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import BatchedDraw, batched
@@ -41,6 +40,7 @@ from ..registry.define_op import sizes_of
 from ..tensor.tensor import Tensor
 from .creation import float_dtype, new_leaf
 from .device_dispatch import move_recorded
+from .out_arguments import fill
 
 _KEY = np.dtype(np.uint64)
 
@@ -295,44 +295,47 @@ def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requ
     return _random_leaf(drawn, requires_grad, device)
 
 
-def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn from the standard normal distribution."""
-    try:
-        return _drawn("standard_normal", size, dtype, device, requires_grad)
-    except BaseException as error:  # of any kind: it goes on as it is
-        leave(error)
-        raise
+    if out is not None:
+        return fill("randn", out, dtype, requires_grad, lambda dtype: randn(*size, dtype=dtype, device=device))
+    return _drawn("standard_normal", size, dtype, device, requires_grad)
 
 
-def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    try:
-        return _drawn("random", size, dtype, device, requires_grad)
-    except BaseException as error:  # of any kind: it goes on as it is
-        leave(error)
-        raise
+    if out is not None:
+        return fill("rand", out, dtype, requires_grad, lambda dtype: rand(*size, dtype=dtype, device=device))
+    return _drawn("random", size, dtype, device, requires_grad)
 
 
 def randint(
-    low: int, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return integers drawn evenly from [low, high); `low` is 0 when only one bound is given."""
-    try:
-        if size is None:
-            low, high, size = 0, low, high
-        if high is None:
-            low, high = 0, low
-        low, high = operator.index(low), operator.index(high)
-        if low >= high:
-            raise AutogradError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-        wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-        shape = sizes_of((size,))
-        return _random_leaf(
-            lambda leading: _drawing().integers(low, high, leading + shape).astype(wanted), requires_grad, device
+    if out is not None:
+        return fill(
+            "randint", out, dtype, requires_grad, lambda dtype: randint(low, high, size, dtype=dtype, device=device)
         )
-    except BaseException as error:  # of any kind: it goes on as it is
-        leave(error)
-        raise
+    if size is None:
+        low, high, size = 0, low, high
+    if high is None:
+        low, high = 0, low
+    low, high = operator.index(low), operator.index(high)
+    if low >= high:
+        raise AutogradError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    shape = sizes_of((size,))
+    return _random_leaf(
+        lambda leading: _drawing().integers(low, high, leading + shape).astype(wanted), requires_grad, device
+    )
 
 
 def randint_like(
@@ -359,8 +362,10 @@ def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_
     return rand(input.shape, dtype=input.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
 
 
-def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+def randperm(n: int, *, out: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the integers below `n` in random order."""
+    if out is not None:
+        return fill("randperm", out, dtype, False, lambda dtype: randperm(n, dtype=dtype, device=device))
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
 
     def drawn(leading: tuple[int, ...]) -> Any:
