@@ -240,23 +240,35 @@ def float_dtype(dtype: Any) -> Any:
 
 def zeros(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of zeros."""
-    if out is not None:
-        return fill("zeros", out, dtype, requires_grad, lambda dtype: zeros(*size, dtype=dtype, device=device))
-    return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        if out is not None:
+            return fill("zeros", out, dtype, requires_grad, lambda dtype: zeros(*size, dtype=dtype, device=device))
+        return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def ones(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of ones."""
-    if out is not None:
-        return fill("ones", out, dtype, requires_grad, lambda dtype: ones(*size, dtype=dtype, device=device))
-    return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        if out is not None:
+            return fill("ones", out, dtype, requires_grad, lambda dtype: ones(*size, dtype=dtype, device=device))
+        return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def empty(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor whose elements are yet to be written."""
-    if out is not None:
-        return fill("empty", out, dtype, requires_grad, lambda dtype: empty(*size, dtype=dtype, device=device))
-    return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        if out is not None:
+            return fill("empty", out, dtype, requires_grad, lambda dtype: empty(*size, dtype=dtype, device=device))
+        return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def full(

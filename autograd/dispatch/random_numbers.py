@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from raygrad.errors import AutogradError, MissingKernel
+from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import BatchedDraw, batched
@@ -297,16 +298,24 @@ def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requ
 
 def randn(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn from the standard normal distribution."""
-    if out is not None:
-        return fill("randn", out, dtype, requires_grad, lambda dtype: randn(*size, dtype=dtype, device=device))
-    return _drawn("standard_normal", size, dtype, device, requires_grad)
+    try:
+        if out is not None:
+            return fill("randn", out, dtype, requires_grad, lambda dtype: randn(*size, dtype=dtype, device=device))
+        return _drawn("standard_normal", size, dtype, device, requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def rand(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    if out is not None:
-        return fill("rand", out, dtype, requires_grad, lambda dtype: rand(*size, dtype=dtype, device=device))
-    return _drawn("random", size, dtype, device, requires_grad)
+    try:
+        if out is not None:
+            return fill("rand", out, dtype, requires_grad, lambda dtype: rand(*size, dtype=dtype, device=device))
+        return _drawn("random", size, dtype, device, requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def randint(
