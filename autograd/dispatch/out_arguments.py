@@ -135,6 +135,6 @@ def _write(result: Tensor, target: Any) -> None:
             f"An output with one or more elements was resized since it had shape {shown}, which does not match the "
             f"required output shape {wanted}. Give a tensor of that shape, or an empty one",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     target.data = result if result.dtype == target.dtype else result.to(target.dtype)
