@@ -150,6 +150,8 @@ class Recorder(ABC):
     """1 if residuals of backward nodes go to the object store, 0 if they stay on their worker."""
     retaining = False
     """Whether the pass that records retains its graph; set by the engine."""
+    closed = False
+    """Whether recording has ended; pending values are then at the client, or gone."""
 
     @abstractmethod
     def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
@@ -237,11 +239,6 @@ class Recorder(ABC):
     @abstractmethod
     def leaf(self, tensor: Tensor) -> Pending:
         """Return the pending value that stands for a tensor's array as it is now."""
-
-    @property
-    @abstractmethod
-    def closed(self) -> bool:
-        """Whether recording has ended; pending values are then at the client, or gone."""
 
     @abstractmethod
     def add(self, left: Data, right: Data) -> Pending:

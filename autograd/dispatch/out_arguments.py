@@ -78,7 +78,7 @@ def write_to(name: str, out: Any, given: Mapping[str, Any], compute: Callable[[]
             _write(result, target)
     if not isinstance(results, tuple):
         return out
-    made: Any = getattr(type(cast("Any", results)), "_make", tuple)
+    made: Any = getattr(results, "_make", tuple)  # of a named tuple
     return made(targets)
 
 
@@ -99,8 +99,9 @@ def fill(name: str, out: Any, dtype: Any, requires_grad: bool, make: Callable[[A
 
 
 def _described(out: Any) -> str:
-    kind = type(out).__name__
-    return f"a {kind} of {len(out)}" if isinstance(out, list | tuple) else kind
+    if isinstance(out, list | tuple):
+        return f"a {'list' if isinstance(out, list) else 'tuple'} of {len(cast('Sequence[Any]', out))}"
+    return type(out).__name__
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:

@@ -565,7 +565,7 @@ def content_of(value: Any) -> bytes | None:
         pickler.dump(value)
     except Exception:  # whatever a user's __reduce__ raises
         return None
-    arrays = [one for one in pickler.captured if isinstance(one, np.ndarray)]
+    arrays: list[np.ndarray[Any, Any]] = [one for one in pickler.captured if isinstance(one, np.ndarray)]
     digests = [xxh3_128_digest(cast(Any, np.ascontiguousarray(array))) + repr(array.shape).encode() for array in arrays]
     return b"".join([buffer.getvalue(), *digests])
 

@@ -140,6 +140,7 @@ class Driver(SessionDriver):
         scale: Scale | None = None,
     ) -> None:
         self.executor = executor
+        self.reports_unasked = executor.reports_unasked
         self.planner = planner
         self._machine = machine
         self._listener = listener
@@ -645,10 +646,6 @@ class Driver(SessionDriver):
     @property
     def present(self) -> tuple[int, ...]:
         return tuple(self.workers.present)
-
-    @property
-    def reports_unasked(self) -> bool:
-        return self.executor.reports_unasked
 
     @property
     def unusable(self) -> str:

@@ -33,15 +33,12 @@ class ExecutorWorkers(SessionWorkers):
 
     def __init__(self, executor: Executor) -> None:
         self._executor: Final = executor
+        self.host = executor.host
         self.reports_unasked = executor.reports_unasked
 
     @property
     def cluster(self) -> Cluster:
         return self._executor.cluster
-
-    @property
-    def host(self) -> str:
-        return self._executor.host
 
     def links(self) -> dict[str, Any]:
         return self._executor.links()

@@ -64,15 +64,13 @@ class SessionWorkers(ABC):
     reports_unasked: bool
     """Whether workers may be lost alone, and that is reported while nothing is requested."""
 
+    host: str
+    """The host of what submits to the workers: those whose spec names it share its clock."""
+
     @property
     @abstractmethod
     def cluster(self) -> Cluster:
         """The workers, those that are gone included: indices stay."""
-
-    @property
-    @abstractmethod
-    def host(self) -> str:
-        """The host of what submits to the workers: those whose spec names it share its clock."""
 
     @abstractmethod
     def links(self) -> dict[str, Any]:
@@ -113,6 +111,9 @@ class SessionDriver(ABC):
 
     # ---- what it is --------------------------------------------------------------------------------------------------
 
+    reports_unasked: bool
+    """Whether it may report something while nothing is requested: that a worker has died."""
+
     @property
     @abstractmethod
     def cluster(self) -> Cluster:
@@ -132,11 +133,6 @@ class SessionDriver(ABC):
     @abstractmethod
     def present(self) -> tuple[int, ...]:
         """The indices of workers that are there: without those that have left, are about to, or died."""
-
-    @property
-    @abstractmethod
-    def reports_unasked(self) -> bool:
-        """Whether it may report something while nothing is requested: that a worker has died."""
 
     @property
     @abstractmethod

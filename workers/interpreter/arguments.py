@@ -33,7 +33,7 @@ def given(array: Any, requires_grad: bool = False) -> Any:
     if type(array) is not _ARRAY:
         return _given_on_device(array, requires_grad)
     flags = array.flags
-    if not flags.c_contiguous:
+    if not flags.c_contiguous and any(array.strides):  # not one element that is shown everywhere, a gradient of a sum
         array = as_dense(array)
         flags = array.flags
     if flags.writeable:

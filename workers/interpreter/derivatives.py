@@ -168,7 +168,9 @@ class _Vjp:
         if node.spared:
             live._of_part = True
         left_slot, once = self._left, self._once
-        guard = guard_copies(cls, copied) if node.depth == 1 and (copied := copied_arguments(live)) else None
+        guard = None
+        if node.depth == 1 and not context.uncopied and (copied := copied_arguments(live)):
+            guard = guard_copies(cls, copied)
         gradients = once.run(live, tensors) if self._plain else None
         if gradients is not None:
             results: Sequence[Any] = gradients

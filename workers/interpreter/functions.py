@@ -168,6 +168,7 @@ class _Forward:
             if not refuses_write(cause):
                 raise
             raise AutogradError(UNSAID_WRITE.format(name=cls.__name__) + of_captured(read)) from cause
+        copied: tuple[str, ...] = ()
         if guard is not None:
             guard.check()
             if recorded and (copied := guard.names_of(user_attributes(context))):
@@ -197,6 +198,7 @@ class _Forward:
             made = slots[self._context] = Context(context) if recorded else None
             if made is not None:
                 made.unbound = as_agreed and not embedded
+                made.uncopied = not copied
             if made is not None and (self._holds_large or not as_agreed):
                 self._holds_large = made.let_go_of_large()
         if self._open_ended:

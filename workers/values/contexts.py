@@ -59,7 +59,7 @@ LARGE: Final = 1 << 16
 class Context:
     """A context in a slot: live, or packed until a vjp reads it, or spilled until it is requested."""
 
-    __slots__ = ("_away", "_live", "_packed", "_rebuilt", "recipe", "unbound", "unchanged")
+    __slots__ = ("_away", "_live", "_packed", "_rebuilt", "recipe", "unbound", "unchanged", "uncopied")
 
     def __init__(
         self,
@@ -79,6 +79,8 @@ class Context:
         """Whether it is a context after backward, which changed nothing on it."""
         self.unbound = False
         """Whether it is known to hold no tensor that backward has to meet as it is; see `bound`."""
+        self.uncopied = False
+        """Whether it is known that no attribute of ctx is a copy of an argument."""
 
     @property
     def nbytes(self) -> int:

@@ -111,7 +111,7 @@ class RemoteWorkers(SessionWorkers):
         self._grace = welcome.grace
         self._url: Final = url
         self._cluster = cluster_of(welcome.cluster)
-        self._host = welcome.host
+        self.host = welcome.host
         self._ahead = ahead
         self._names: dict[str, str] = {}
         self._driver: RemoteDriver | None = None
@@ -122,10 +122,6 @@ class RemoteWorkers(SessionWorkers):
     @property
     def cluster(self) -> Cluster:
         return self._cluster
-
-    @property
-    def host(self) -> str:
-        return self._host
 
     def links(self) -> dict[str, Any]:
         return {}
@@ -278,6 +274,8 @@ class RemoteDriver(SessionDriver):
 
     # ---- what it is --------------------------------------------------------------------------------------------------
 
+    reports_unasked = True
+
     @property
     def cluster(self) -> Cluster:
         return self._workers.cluster
@@ -293,10 +291,6 @@ class RemoteDriver(SessionDriver):
     @property
     def present(self) -> tuple[int, ...]:
         return tuple([index for index, one in enumerate(self._workers.cluster.workers) if not one.lost])
-
-    @property
-    def reports_unasked(self) -> bool:
-        return True
 
     @property
     def unusable(self) -> str:

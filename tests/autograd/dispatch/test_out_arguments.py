@@ -100,7 +100,7 @@ def test_what_is_refused() -> None:
             rg.sin(**given)
     with rg.no_grad():
         assert rg.sin(leaf, out=rg.empty(2)).requires_grad is False
-    with pytest.raises(RuntimeError, match="result type .*float32 can't be cast to the desired output type .*int64"):
+    with pytest.raises(RuntimeError, match=r"result type .*float32 can't be cast to the desired output type .*int64"):
         rg.sin(rg.ones(2), out=rg.empty(2, dtype=rg.int64))
     with pytest.raises(TypeError, match="argument 'out' must be Tensor, not int"):
         rg.sin(rg.ones(2), out=cast("Any", 5))

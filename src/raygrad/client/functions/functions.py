@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.core.random_streams import Path, path_of_application
+from raygrad.autograd.core.random_streams import Path, RandomStream, path_of_application
 from raygrad.autograd.dispatch.device_dispatch import check_kinds
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.functions.function_traits import may_mark
@@ -58,7 +58,8 @@ class FunctionRecorder:
 
     def apply(self, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
-        path = path_of_application(state.here)
+        stream: Any = state.here.stream
+        path = next(stream.applications) if type(stream) is RandomStream else path_of_application(state.here)
         with self.log.lock:
             one = FunctionCallInProgress(self, cls, args, named)
             one.path = path

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.core.random_streams import Path, path_of_pass
+from raygrad.autograd.core.random_streams import PassStream, Path, path_of_pass
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_on_device
@@ -373,7 +373,9 @@ def _recorded(
     made.near = sources[0]
     if at_once:
         made.effects = True
-    made.paths = (base._path, *passes, path_of_pass(state.here, within=True))
+    stream: Any = state.here.stream
+    inside = isinstance(stream, PassStream) and stream.path is not None  # nearly always
+    made.paths = (base._path, *passes, stream.path if inside else path_of_pass(state.here, within=True))
     made.call_cost = base._call_cost
     made.learn = shape.learning
     results: list[Pending | None] = [made.output(i, None, assumed) for i, assumed in enumerate(shape.assumed, 1)]

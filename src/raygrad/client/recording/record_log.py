@@ -75,7 +75,7 @@ class RecordLog:
 
     def close(self, why: str = "") -> None:
         """Record no more; `why` is what to tell users instead of that the session is closed."""
-        self.closed = True
+        self.closed = self.recorder.closed = True
         self._why_closed = why
         self.records.clear()
         self.variables.clear()

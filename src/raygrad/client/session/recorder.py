@@ -164,10 +164,6 @@ class SessionRecorder(Recorder):
 
     # ---- queries of values ------------------------------------------------------------------------------------------
 
-    @property
-    def closed(self) -> bool:
-        return self.log.closed
-
     def place(self, device: Device) -> Device:
         return self._device_of(device)
 

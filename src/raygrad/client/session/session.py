@@ -255,7 +255,7 @@ class Session:
             remote=address != "local",
             named=opened.named,
         )
-        link = RunLink(waiter, log, runs.clocks, opened.name_of)
+        link = RunLink(waiter, log, runs.clocks, opened.name_of, same_clock=address == "local")
         self._submitter = Submitter(
             link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync
         )

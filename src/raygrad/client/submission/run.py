@@ -45,6 +45,8 @@ class RunLink(NamedTuple):
     clocks: dict[str, ClockOffset]
     name_of: Callable[[str], str]
     """Returns the user's name of code that graphs name "@..."."""
+    same_clock: bool = False
+    """Workers go by the session's own clock: they are in its process."""
 
 
 class Run:
@@ -92,7 +94,7 @@ class Run:
         self.records.append(record)
         self._answers.append(called)
         offset = self._link.clocks.setdefault(record.worker, ClockOffset())
-        if record.timing.began:
+        if record.timing.began and not self._link.same_clock:
             offset.saw(called)
 
     def settings(self, index: int) -> Settings:
