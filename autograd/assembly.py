@@ -19,6 +19,7 @@ from .derived.fused_jvp import apply_with_jvp
 from .forward_mode.tangents import propagate
 from .methods.conversions import Conversions
 from .methods.inplace_ops import InPlaceOps
+from .methods.memory_facts import MemoryFacts
 from .methods.shape_methods import ShapeMethods
 from .methods.surface import Surface
 from .registry.codegen import with_boundary
@@ -27,7 +28,7 @@ from .saved.saved_tensors import offer_saved_attributes
 from .tensor.tensor import Tensor
 from .vmap import batched_call
 
-_BARE = (ShapeMethods, InPlaceOps, Conversions)
+_BARE = (ShapeMethods, InPlaceOps, Conversions, MemoryFacts)
 """Classes of methods that call functions of the catalogue without the boundary at which tracebacks are cut."""
 
 _OF_CLASSES = frozenset(("__module__", "__dict__", "__weakref__", "__doc__", "__annotations__"))

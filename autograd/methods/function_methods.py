@@ -83,6 +83,7 @@ class FunctionMethods:
     ger: Method
     greater: Method
     greater_equal: Method
+    hardshrink: Method
     heaviside: Method
     histc: Method
     histogram: Method
@@ -141,6 +142,7 @@ class FunctionMethods:
     ormqr: Method
     pinverse: Method
     positive: Method
+    prelu: Method
     put: Method
     qr: Method
     quantile: Method

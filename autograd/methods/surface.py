@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from .conversions import Conversions
 from .graph_methods import GraphMethods
+from .memory_facts import MemoryFacts
 from .op_methods import TensorMethods
 from .random_fills import RandomFills
 
 
-class Surface(GraphMethods, Conversions, RandomFills, TensorMethods):
+class Surface(GraphMethods, Conversions, MemoryFacts, RandomFills, TensorMethods):
     """The methods of `Tensor` that are not its own."""

@@ -64,16 +64,18 @@ from .neural import (
     embedding,
     embedding_bags,
     grid_sampling,
+    gumbel,
+    in_place_functions,
     interpolation,
     linear,
     losses,
     margin_losses,
     normalization,
+    package_names,
     pooling,
     rectifiers,
     unpooling,
 )
-from .neural.in_place_forms import may_be_in_place
 from .random import sampling
 from .reduction import (
     finite_differences,
@@ -118,6 +120,7 @@ TOP = (
     cdist,
     losses,
     order_statistics,
+    package_names,
     pointwise,
     tensordot,
     predicates,
@@ -168,6 +171,8 @@ FUNCTIONAL = {
             embedding,
             embedding_bags,
             grid_sampling,
+            gumbel,
+            in_place_functions,
             losses,
             distances,
             margin_losses,
@@ -179,7 +184,7 @@ FUNCTIONAL = {
         )
     ),
     **{name: getattr(unary, name) for name in ("sigmoid", "tanh")},
-    "relu": may_be_in_place(unary.relu),
+    "relu": with_autocast(in_place_functions.relu),
 }
 """The functions of `raygrad.nn.functional`."""
 
