@@ -170,7 +170,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
         around = geometry_from_strides(owner.shape, _strides_in_elements(owner), 1, offset + begin, shape, steps)
         if around is not None:
             whole = owner if input._requires_grad else owner.detach()
-            places = ((shape, steps, offset + begin), (input.shape, own, begin))
+            places = ((shape, steps, offset + begin), (tuple(input.shape), own, begin))
             params = (shape, around.strides, around.offset, around.order, *places)
             return call(_STRIDED_AROUND, (whole, input), params)
     raise AutogradError(_outside(owner, shape, steps, offset + begin))

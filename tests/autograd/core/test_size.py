@@ -26,11 +26,11 @@ def test_a_shape_is_a_tuple_with_a_count():
 
 
 def test_what_is_made_of_a_size_is_one():
-    shape = rg.Size([2, 3, 4])
+    shape, one = rg.Size([2, 3, 4]), (5,)
     for made, expected in (
         (shape[1:], (3, 4)),
-        (shape + (5,), (2, 3, 4, 5)),
-        ((5,) + shape, (5, 2, 3, 4)),
+        (shape + one, (2, 3, 4, 5)),
+        (one + shape, (5, 2, 3, 4)),
         (shape[:1] * 2, (2, 2)),
         (2 * shape[:1], (2, 2)),
     ):
@@ -38,7 +38,7 @@ def test_what_is_made_of_a_size_is_one():
         assert made == expected
     assert type(shape[0]) is int
     with pytest.raises(TypeError):
-        shape + [5]
+        shape + list(one)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda size: pickle.loads(pickle.dumps(size))])
