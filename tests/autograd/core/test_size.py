@@ -18,7 +18,8 @@ def test_a_shape_is_a_tuple_with_a_count():
     assert type(shape) is rg.Size
     assert shape == (2, 3, 4)
     assert hash(shape) == hash((2, 3, 4))
-    assert {(2, 3, 4): 1}[shape] == 1
+    counts: dict[tuple[int, ...], int] = {(2, 3, 4): 1}
+    assert counts[shape] == 1
     assert shape.numel() == 24
     assert rg.zeros(()).shape.numel() == 1
     assert rg.zeros(2, 3).size().numel() == 6
@@ -38,7 +39,7 @@ def test_what_is_made_of_a_size_is_one():
         assert made == expected
     assert type(shape[0]) is int
     with pytest.raises(TypeError):
-        shape + list(one)
+        _ = shape + list(one)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda size: pickle.loads(pickle.dumps(size))])
