@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, cast, overload
 
 
 class Size(tuple[int, ...]):
@@ -31,13 +31,13 @@ class Size(tuple[int, ...]):
         return Size(found) if type(key) is slice else found
 
     def __add__(self, other: Any, /) -> Any:
-        return Size(tuple.__add__(self, other)) if isinstance(other, tuple) else NotImplemented
+        return Size((*self, *cast("tuple[int, ...]", other))) if isinstance(other, tuple) else NotImplemented
 
     def __radd__(self, other: Any, /) -> Any:
-        return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
+        return Size((*cast("tuple[int, ...]", other), *self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, count: SupportsIndex, /) -> Size:
-        return Size(tuple.__mul__(self, count))
+        return Size(tuple(self) * count)
 
     __rmul__ = __mul__
 
@@ -45,4 +45,4 @@ class Size(tuple[int, ...]):
         return Size, (tuple(self),)
 
 
-_item: Any = tuple.__getitem__
+_item: Any = cast("Any", tuple).__getitem__

@@ -303,7 +303,13 @@ def full_like(
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return the numbers from `start` (0 by default) up to but without `end`, `step` apart.
 
@@ -311,8 +317,10 @@ def arange(
         RuntimeError: a step of zero, or one that leads away from `end`; bounds that are not finite.
         ValueError: a step that is zero in the integers that are asked for.
     """
-    if end is None:
-        start, end = 0, start
+    if start is None or end is None:
+        if start is None and end is None:
+            raise TypeError("arange() missing 1 required argument: 'end'")
+        start, end = 0, end if start is None else start
     for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
         check_number("arange", argument, position + 1, value)
     start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))

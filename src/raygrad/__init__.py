@@ -71,7 +71,11 @@ _HOMES = {
         ).split(),
         "raygrad.autograd.dispatch.creation",
     ),
-    **dict.fromkeys(("linspace", "logspace"), "raygrad.autograd.dispatch.even_spacing"),
+    **dict.fromkeys(("linspace", "logspace", "range"), "raygrad.autograd.dispatch.even_spacing"),
+    **dict.fromkeys(
+        "bartlett_window blackman_window hamming_window hann_window kaiser_window".split(),
+        "raygrad.autograd.dispatch.signal_windows",
+    ),
     **dict.fromkeys(
         "randn rand randint rand_like randint_like randn_like randperm manual_seed generator".split(),
         "raygrad.autograd.dispatch.random_numbers",

@@ -19,8 +19,10 @@ PLACES = """
     x.index_put((T.tensor(1),), x[0], accumulate=True)
     x.scatter(0, none, x.detach())|x.scatter_add(0, none, x.detach())|x.scatter(0, none, 2.0)
     x.scatter_reduce(0, none, x[0].detach(), 'sum')
-    x[0, 0].scatter(0, T.tensor([0]), 1.0)|x[0, 0].scatter(0, T.tensor(0), x[:1, 1].detach())|x[0, 0].scatter(0, none, 1.0)
-    x[0, 0].scatter_add(0, T.tensor([0]), x[1, :1].detach())|x[0, 0].scatter_reduce(0, T.tensor([0]), x[1, 1].detach(), 'amax')
+    x[0, 0].scatter(0, T.tensor([0]), 1.0)|x[0, 0].scatter(0, T.tensor(0), x[:1, 1].detach())
+    x[0, 0].scatter(0, none, 1.0)
+    x[0, 0].scatter_add(0, T.tensor([0]), x[1, :1].detach())
+    x[0, 0].scatter_reduce(0, T.tensor([0]), x[1, 1].detach(), 'amax')
     x[0, :1].scatter_add(0, T.tensor(0), x[1, 1].detach())|(x * 1).scatter_(0, none, x.detach())
     (x[0, 0] * 1).scatter_(0, T.tensor([0]), 1.0)
     x[T.tensor([1, 0, 1, 0], dtype=T.uint8)]|x[:, T.tensor([1, 0, 1], dtype=T.uint8)]|x[T.tensor(1, dtype=T.uint8)]
