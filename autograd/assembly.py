@@ -7,7 +7,6 @@ call, and the handlers for batched tensors, forward mode and kernels registered 
 
 from __future__ import annotations
 
-import inspect
 from types import FunctionType
 
 from . import ops
@@ -17,19 +16,12 @@ from .derived.custom_op import applied
 from .derived.function_vmap import apply_batched
 from .derived.fused_jvp import apply_with_jvp
 from .forward_mode.tangents import propagate
-from .methods.conversions import Conversions
-from .methods.inplace_ops import InPlaceOps
-from .methods.memory_facts import MemoryFacts
-from .methods.shape_methods import ShapeMethods
 from .methods.surface import Surface
-from .registry.codegen import with_boundary
+from .registry.codegen import has_boundary, with_boundary
 from .registry.registry import get_op, list_ops
 from .saved.saved_tensors import offer_saved_attributes
 from .tensor.tensor import Tensor
 from .vmap import batched_call
-
-_BARE = (ShapeMethods, InPlaceOps, Conversions, MemoryFacts)
-"""Classes of methods that call functions of the catalogue without the boundary at which tracebacks are cut."""
 
 _OF_CLASSES = frozenset(("__module__", "__dict__", "__weakref__", "__doc__", "__annotations__"))
 
@@ -53,13 +45,12 @@ def _give_methods() -> None:
     for layer in reversed(Surface.__mro__[:-1]):
         for name, value in vars(layer).items():
             if name not in own:
-                setattr(Tensor, name, with_boundary(value, __name__) if layer in _BARE and _is_public(value) else value)
+                setattr(Tensor, name, with_boundary(value, __name__) if _is_bare(value) else value)
 
 
-def _is_public(value: object) -> bool:
-    """Tell whether a member of a class is a method that users call, or Python for them, and has no boundary yet."""
-    if type(value) is not FunctionType or value.__code__.co_flags & inspect.CO_VARKEYWORDS:
-        return False
-    if "leave" in value.__code__.co_names:  # it has a boundary of its own, without a call more
+def _is_bare(value: object) -> bool:
+    """Tell whether a member of a class is a method that users call, or Python for them, and has no boundary yet, at
+    which tracebacks are cut."""
+    if type(value) is not FunctionType or has_boundary(value):
         return False
     return value.__name__[0] != "_" or value.__name__[-2:] == "__"

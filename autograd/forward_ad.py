@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import public
 
 from . import ops
 from .core.modes import state
@@ -80,6 +81,7 @@ class dual_level:
         exit_dual_level()
 
 
+@public
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """Return a tensor of `tensor`'s memory and version that carries `tangent`.
 
@@ -137,6 +139,7 @@ def check_size(tensor: Tensor, tangent: Tensor) -> None:
         )
 
 
+@public
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """Return the primal, as a view without tangent, and the tangent that `tensor` carries or None.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import public
 
 from .nodes import node
 from .nodes.current_pass import current_node, current_pass_id, is_graph_retained, will_run
@@ -71,12 +72,14 @@ class GradientEdge(NamedTuple):
     """An object kept alive with the edge; raygrad needs none, since `node` is a strong reference."""
 
 
+@public
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Increment the version counter of a tensor, or of each of several: how a write to a raw array is declared."""
     for changed in (tensor,) if isinstance(tensor, Tensor) else tensor:
         bump(changed.counter())
 
 
+@public
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Return the edge along which the gradient of a tensor flows now.
 

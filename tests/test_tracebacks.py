@@ -8,14 +8,18 @@ import pickle
 import subprocess
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
 
 import raygrad as rg
 from raygrad import tracebacks
+from raygrad.autograd.tensor import tensor
 
 HERE = os.path.abspath(__file__)
 
@@ -114,6 +118,39 @@ def method() -> None:
     rg.ones(2, 3).reshape(7)
 
 
+def matrix_product() -> None:
+    rg.ones(2) @ rg.ones(3)  # pyright: ignore[reportUnusedExpression]
+
+
+def in_place_operator() -> None:
+    x = rg.ones(2)
+    x += rg.ones(3)
+
+
+def in_place() -> None:
+    rg.ones(2).add_(rg.ones(3))
+
+
+def item() -> None:
+    rg.ones(2)[5].tolist()
+
+
+def assigned_item() -> None:
+    rg.ones(2)[rg.ones(2)] = 1.0
+
+
+def sizes() -> None:
+    rg.zeros("text")
+
+
+def missing_argument() -> None:
+    Failing.apply()  # pyright: ignore[reportCallIssue]
+
+
+def no_gradient() -> None:
+    rg.autograd.grad(rg.ones(2).sum(), rg.ones(2))
+
+
 def freed() -> None:
     x = rg.ones(2, requires_grad=True)
     y = (x * x).sum()
@@ -147,7 +184,8 @@ def alone() -> None:
 
 PROGRAMS: list[Callable[[], None]] = [
     forward, backward, grad, hook, unpack, checkpointed, vmapped, transformed, checked, stepped, operator, function,
-    wrong_argument, method, freed, chained, alone,
+    wrong_argument, method, matrix_product, in_place_operator, in_place, item, assigned_item, sizes, missing_argument,
+    no_gradient, freed, chained, alone,
 ]  # fmt: skip
 MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "eager": nullcontext,
@@ -190,6 +228,53 @@ def check(error: BaseException) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_an_error_shows_the_users_frames_and_itself_last(program: Callable[[], None], mode: str) -> None:
     check(error_of(program, MODES[mode]))
+
+
+class Wrong:
+    """What no function takes."""
+
+
+def public_callables() -> dict[str, Callable[..., Any]]:
+    """Return the methods of tensors that raygrad documents, and the functions of its modules, by name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name in dir(rg.Tensor):
+        method = getattr(rg.Tensor, name)
+        if not isinstance(method, FunctionType) or name in vars(object):
+            continue
+        if (name[0] != "_" or name[-2:] == "__") and method.__code__.co_filename != OWN_METHODS:
+            found[f"Tensor.{name}"] = method
+    for module, prefix in ((rg, "rg"), (rg.linalg, "linalg"), (rg.fft, "fft"), (rg.special, "special")):
+        found |= {f"{prefix}.{name}": getattr(module, name) for name in dir(module) if name[0] != "_"}
+    found |= {f"functional.{name}": function for name, function in vars(rg.nn.functional).items()}
+    return {name: one for name, one in found.items() if isinstance(one, FunctionType) and name not in LEFT_OUT}
+
+
+OWN_METHODS = tensor.__file__
+"""Where the methods are that the package itself calls."""
+
+LEFT_OUT = frozenset(("rg.manual_seed", "rg.set_default_dtype", "rg.set_full_tracebacks", "rg.generator"))
+"""Functions that change settings of the process."""
+
+
+def test_each_public_function_and_method_shows_the_users_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some of them write files
+    wrong: dict[str, str] = {}
+    vector, other = rg.ones(2), rg.ones(3)
+    tries = [(), (Wrong(),), (vector, Wrong()), (vector, other), (rg.ones(2, 3), "text"), (vector, vector, other)]
+    for name, function in public_callables().items():
+        for arguments in tries:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    function(*arguments)
+            except tracebacks.BUGS:
+                continue
+            except Exception as error:
+                if {frame.filename for frame in traceback.extract_tb(error.__traceback__)} != {HERE}:
+                    wrong[name] = text_of(error)
+    assert not wrong, f"{sorted(wrong)}\n{next(iter(wrong.values()))}"
 
 
 @pytest.mark.parametrize("mode", MODES)

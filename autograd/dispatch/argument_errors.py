@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -90,11 +91,21 @@ def explaining_method(function: Function) -> Any:
     return made
 
 
+_SPELLED: Final = (
+    "    if {missing}_spelled:\n"
+    "        try:\n"
+    "            return _respelled(made, {given}, _spelled)\n"
+    "        except BaseException as error:\n"
+    "            _leave(error)\n"
+    "            raise\n"
+)
+
+
 def _explaining(function: Function, tensors: Sequence[int], method: bool) -> Any:
     """Return a wrapper of a function that refuses numbers at positions of `tensors`, and explains errors."""
     code = inspect.unwrap(function).__code__
     spelled = not code.co_flags & inspect.CO_VARARGS
-    body = "    if {missing}_spelled:\n        return _respelled(made, {given}, _spelled)\n" if spelled else ""
+    body = _SPELLED if spelled else ""
     refused = " or ".join([f"type({code.co_varnames[position]}) in _numbers" for position in tensors])
     body += "    try:\n"
     if refused:
@@ -102,17 +113,16 @@ def _explaining(function: Function, tensors: Sequence[int], method: bool) -> Any
     body += (
         "        return _function({plain})\n"
         "    except Exception as error:\n"
-        "        said = _said(_function, ({args}), {{{kwargs}}}, error, _method)\n"
         "        try:\n"
-        "            raise said\n"
-        "        except Exception:\n"
+        "            raise _said(_function, ({args}), {{{kwargs}}}, error, _method)\n"
+        "        except Exception as said:\n"
         "            _leave(said)\n"
         "            raise\n"
     )
     names = {
         "_said": explain_error,
         "_leave": leave,
-        "_respelled": respelled,
+        "_respelled": partial(respelled, method=method),
         "_numbers": NUMBERS,
         "_number_among": number_among,
         "_method": method,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError, MissingKernel
+from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import Batched, batched
@@ -25,6 +26,7 @@ from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
 from .device_dispatch import copied, made_on, move_recorded
 from .operand_errors import wrong_argument
+from .out_arguments import fill
 
 # ---- from data -------------------------------------------------------------------------------------------------------
 
@@ -130,12 +132,16 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         TypeError: something that is no number, or an array of an unknown dtype.
         ValueError: rows of unequal length.
     """
-    given = _array_of(data, dtype)
-    if is_device_array(given):
-        return new_leaf(_placed(copied(given), device), requires_grad)
-    array = np.array(given, copy=True, order="K", subok=False)
-    place = factory_device(device)
-    return new_leaf(array if place is None else move_recorded(array, place), requires_grad)
+    try:
+        given = _array_of(data, dtype)
+        if is_device_array(given):
+            return new_leaf(_placed(copied(given), device), requires_grad)
+        array = np.array(given, copy=True, order="K", subok=False)
+        place = factory_device(device)
+        return new_leaf(array if place is None else move_recorded(array, place), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -183,17 +189,21 @@ def asarray(
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor that shares the array's memory."""
-    if type(ndarray) is not _ARRAY:
-        if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-        ndarray = np.asarray(ndarray)
-    if ndarray.dtype is not _FLOAT64:
-        _checked_dtype(ndarray)
-    made: Any = _new(Tensor)  # as `Tensor.made` does, in a third of the time
-    made._data, made._requires_grad, made._shares_memory = ndarray, False, True
-    if SCOPES:
-        made._made_in = state.here.scope
-    return mark_inference(made) if state.here.inference else made
+    try:
+        if type(ndarray) is not _ARRAY:
+            if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+            ndarray = np.asarray(ndarray)
+        if ndarray.dtype is not _FLOAT64:
+            _checked_dtype(ndarray)
+        made: Any = _new(Tensor)  # as `Tensor.made` does, in a third of the time
+        made._data, made._requires_grad, made._shares_memory = ndarray, False, True
+        if SCOPES:
+            made._made_in = state.here.scope
+        return mark_inference(made) if state.here.inference else made
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -228,23 +238,45 @@ def float_dtype(dtype: Any) -> Any:
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of zeros."""
-    return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        if out is not None:
+            return fill("zeros", out, dtype, requires_grad, lambda dtype: zeros(*size, dtype=dtype, device=device))
+        return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of ones."""
-    return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        if out is not None:
+            return fill("ones", out, dtype, requires_grad, lambda dtype: ones(*size, dtype=dtype, device=device))
+        return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor whose elements are yet to be written."""
-    return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
+    try:
+        if out is not None:
+            return fill("empty", out, dtype, requires_grad, lambda dtype: empty(*size, dtype=dtype, device=device))
+        return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor filled with one number, of the dtype that the number has."""
+    if out is not None:
+        return fill("full", out, dtype, requires_grad, lambda dtype: full(size, fill_value, dtype=dtype, device=device))
     check_number("full", "fill_value", 2, fill_value)
     wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
     return made_leaf(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
@@ -307,6 +339,7 @@ def arange(
     end: Any = None,
     step: Any = 1,
     *,
+    out: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -317,6 +350,10 @@ def arange(
         RuntimeError: a step of zero, or one that leads away from `end`; bounds that are not finite.
         ValueError: a step that is zero in the integers that are asked for.
     """
+    if out is not None:
+        return fill(
+            "arange", out, dtype, requires_grad, lambda dtype: arange(start, end, step, dtype=dtype, device=device)
+        )
     if start is None or end is None:
         if start is None and end is None:
             raise TypeError("arange() missing 1 required argument: 'end'")
@@ -360,12 +397,22 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return full((), s, dtype=float_dtype(dtype), device=device, requires_grad=requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return the matrix with ones on its diagonal.
 
     Raises:
         RuntimeError: `n` or `m` is negative.
     """
+    if out is not None:
+        return fill("eye", out, dtype, requires_grad, lambda dtype: eye(n, m, dtype=dtype, device=device))
     for name, extent in (("n", n), ("m", m)):
         if extent is not None and extent < 0:
             raise AutogradError(f"eye: {name} must be greater or equal to 0, got {extent}")

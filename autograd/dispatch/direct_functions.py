@@ -36,9 +36,14 @@ def unary_function(op: Op, module: str, doc: str) -> OfOne:
                 return respelled(made, {"input": input}, spelled)
             return call_few(op, input)
         except BaseException as error:  # of any kind: it goes on as it is
-            if input is ABSENT and not spelled:
-                raise missing_argument(op.name, "input") from None
-            leave(error)
+            if input is not ABSENT or spelled:
+                leave(error)
+                raise
+            missing = missing_argument(op.name, "input")
+        try:
+            raise missing
+        except TypeError:
+            leave(missing)
             raise
 
     made = _named(function, op, op.name, module, doc, ("input",))

@@ -15,10 +15,18 @@ from ..core import dtypes
 from ..tensor.tensor import Tensor
 from .creation import check_number, float_dtype, made_leaf
 from .operand_errors import wrong_argument
+from .out_arguments import fill
 
 
 def linspace(
-    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return `steps` numbers evenly spaced from `start` to `end`, both included. They are counted from the nearer end,
     in the precision of the result; whole ones are cut off.
@@ -26,6 +34,10 @@ def linspace(
     Raises:
         RuntimeError: `steps` is negative.
     """
+    if out is not None:
+        return fill(
+            "linspace", out, dtype, requires_grad, lambda dtype: linspace(start, end, steps, dtype=dtype, device=device)
+        )
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
     _check_steps("linspace", start, end, steps)
     if dtype is None and (isinstance(start, complex) or isinstance(end, complex)):
@@ -70,6 +82,7 @@ def logspace(
     steps: int,
     base: float = 10.0,
     *,
+    out: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -79,6 +92,14 @@ def logspace(
     Raises:
         RuntimeError: `steps` is negative.
     """
+    if out is not None:
+        return fill(
+            "logspace",
+            out,
+            dtype,
+            requires_grad,
+            lambda dtype: logspace(start, end, steps, base, dtype=dtype, device=device),
+        )
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
     _check_steps("logspace", start, end, steps)
     if dtype is None and any(isinstance(x, complex) for x in (start, end)):

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from raygrad.errors import AutogradError, MissingKernel
+from raygrad.tracebacks import leave
 
 from ..core import dtypes
 from ..core.batched_data import BatchedDraw, batched
@@ -40,6 +41,7 @@ from ..registry.define_op import sizes_of
 from ..tensor.tensor import Tensor
 from .creation import float_dtype, new_leaf
 from .device_dispatch import move_recorded
+from .out_arguments import fill
 
 _KEY = np.dtype(np.uint64)
 
@@ -294,20 +296,43 @@ def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requ
     return _random_leaf(drawn, requires_grad, device)
 
 
-def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn from the standard normal distribution."""
-    return _drawn("standard_normal", size, dtype, device, requires_grad)
+    try:
+        if out is not None:
+            return fill("randn", out, dtype, requires_grad, lambda dtype: randn(*size, dtype=dtype, device=device))
+        return _drawn("standard_normal", size, dtype, device, requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
-def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    return _drawn("random", size, dtype, device, requires_grad)
+    try:
+        if out is not None:
+            return fill("rand", out, dtype, requires_grad, lambda dtype: rand(*size, dtype=dtype, device=device))
+        return _drawn("random", size, dtype, device, requires_grad)
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def randint(
-    low: int, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return integers drawn evenly from [low, high); `low` is 0 when only one bound is given."""
+    if out is not None:
+        return fill(
+            "randint", out, dtype, requires_grad, lambda dtype: randint(low, high, size, dtype=dtype, device=device)
+        )
     if size is None:
         low, high, size = 0, low, high
     if high is None:
@@ -346,8 +371,10 @@ def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_
     return rand(input.shape, dtype=input.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
 
 
-def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+def randperm(n: int, *, out: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the integers below `n` in random order."""
+    if out is not None:
+        return fill("randperm", out, dtype, False, lambda dtype: randperm(n, dtype=dtype, device=device))
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
 
     def drawn(leading: tuple[int, ...]) -> Any:

@@ -1,4 +1,5 @@
-"""NumPy's spellings of arguments, which PyTorch takes wherever it has its own: `axis=` for `dim=`, `x=` for `input=`.
+"""NumPy's spellings of arguments, which PyTorch takes wherever it has its own: `axis=` for `dim=`, `x=` for `input=`;
+and `out=`, which `out_arguments` defines.
 
 Public functions and methods take further keywords, and come here only if some are given, or if an argument is missing;
 so a call that spells its arguments as the signature does pays nothing for it.
@@ -9,9 +10,13 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
+from raygrad.tracebacks import leave
+
 from ..registry.codegen import ABSENT, compile_wrapper
+from .out_arguments import takes_out, write_to
 
 NUMPYS: Final[Mapping[str, str]] = {
     "a": "input",
@@ -24,18 +29,24 @@ NUMPYS: Final[Mapping[str, str]] = {
 """From a name of NumPy's to that of PyTorch."""
 
 
-def respelled(function: Callable[..., Any], given: Mapping[str, Any], spelled: Mapping[str, Any]) -> Any:
-    """Call a function with its parameters by name, and with further ones by NumPy's names.
+def respelled(
+    function: Callable[..., Any], given: Mapping[str, Any], spelled: Mapping[str, Any], *, method: bool = False
+) -> Any:
+    """Call a function with its parameters by name, with further ones by NumPy's names, and with `out=`.
 
     Args:
         function: the function; its signature says which parameters there are.
         given: its parameters by name, those that are missing as `ABSENT`, others perhaps as their defaults.
         spelled: what was given by a name that is none of them.
+        method: it serves as a method, which takes no `out=`.
 
     Raises:
         TypeError: a name that is unknown, an argument given by both names, one that is missing.
     """
     name = function.__name__
+    if "out" in spelled and not method and takes_out(function):
+        others = {spelling: value for spelling, value in spelled.items() if spelling != "out"}
+        return write_to(name, spelled["out"], given, lambda: respelled(function, given, others))
     parameters = inspect.signature(function).parameters
     arguments = dict(given)
     for spelling, value in spelled.items():
@@ -53,6 +64,9 @@ def respelled(function: Callable[..., Any], given: Mapping[str, Any], spelled: M
         raise missing_argument(name, missing[0])
     positional = [p.name for p in parameters.values() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     return function(*[arguments[p] for p in positional], **{p: v for p, v in arguments.items() if p not in positional})
+
+
+_as_method = partial(respelled, method=True)
 
 
 def missing_argument(function: str, name: str) -> TypeError:
@@ -80,11 +94,15 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
 def taking_spellings(function: Callable[..., Any]) -> Any:
     """Return a wrapper of a function or method that takes NumPy's spellings, too."""
     body = (
-        "    if {missing}_spelled:\n"
-        "        return _respelled(_function, {given}, _spelled)\n"
-        "    return _function({plain})\n"
+        "    try:\n"
+        "        if {missing}_spelled:\n"
+        "            return _respelled(_function, {given}, _spelled)\n"
+        "        return _function({plain})\n"
+        "    except BaseException as error:\n"
+        "        _leave(error)\n"
+        "        raise\n"
     )
-    made: Any = compile_wrapper(function, body, {"_respelled": respelled}, __name__, spelled=True)
+    made: Any = compile_wrapper(function, body, {"_respelled": _as_method, "_leave": leave}, __name__, spelled=True)
     made.__module__ = function.__module__
     return made
 

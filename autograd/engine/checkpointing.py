@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from raygrad.errors import AutogradError, CheckpointError
+from raygrad.tracebacks import public
 
 from ..core.modes import enable_grad, state
 from ..core.pytree import flatten, unflatten
 from ..core.recorder import Data
-from ..dispatch.autocast import capture_modes, restored_modes
 from ..dispatch.random_numbers import GeneratorState
+from ..dispatch.settings import capture_settings, restored_settings
 from ..saved.saved_tensor_hooks import PackedSavedTensor, PackHooks, current_hooks, with_pack_hooks
 from ..storage.version_counter import stale_message, was_changed
 from ..tensor.tensor import Tensor
@@ -120,7 +121,7 @@ class CheckpointedRegion:
         self._function, self._around, self.stops_early = function, around, stops_early
         leaves, self._tree = flatten((tuple(args), dict(named)))
         self._leaves = [_Argument(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        self._random, self._casting = GeneratorState(), capture_modes()
+        self._random, self._settings = GeneratorState(), capture_settings()
         self.saved: list[SavedSpec] = []
         """The saved values of the first run, in order."""
         self._second = _SecondRun()
@@ -166,7 +167,12 @@ class CheckpointedRegion:
         here = state.here
         outer, here.replaying = here.replaying, True
         try:
-            with enable_grad(), self._random.again(), restored_modes(self._casting), with_pack_hooks(second.hooks()):
+            with (
+                restored_settings(self._settings),
+                enable_grad(),
+                self._random.again(),
+                with_pack_hooks(second.hooks()),
+            ):
                 with self._around:
                     self._function(*args, **named)
         except _AllRecomputed:
@@ -204,12 +210,14 @@ def _refuse(kept: Any) -> Any:
     raise CheckpointError("a function that is run again for backward ran a backward of its own over the second run")
 
 
+@public
 def checkpoint(function: Callable[..., R], *args: Any, **named: Any) -> R:
     """Return `function(*args, **named)`, keeping only the arguments for backward. The tensors that its operations save
     are rematerialised by a second run when a backward first needs them.
 
-    The second run draws the same random numbers, sees the same autocast state, and emits nothing. Gradients flow to
-    arguments and to whatever else the function reads. Regions may be nested. A second backward runs it once more.
+    The second run draws the same random numbers, sees the same settings (autocast, the default dtype, `np.errstate` and
+    their kind), and emits nothing. Gradients flow to arguments and to whatever else the function reads.
+    Regions may be nested. A second backward runs it once more.
 
     Raises:
         TypeError: `function` cannot be called.

@@ -64,35 +64,37 @@ def backward(
     Raises:
         RuntimeError: a root that does not require grad, a gradient of the wrong shape, freed buffers.
     """
-    if state.here.transforms:
-        raise AutogradError(
-            f"backward() called inside a function that {state.here.transforms[-1]} transforms. This is not supported: "
-            "use raygrad.func.grad or vjp, or autograd.grad, or call backward() outside of the transform"
-        )
-    if grad_variables is not None:
-        if grad_tensors is not None:
-            raise AutogradError("both grad_tensors and grad_variables, its old name, are given: pass grad_tensors only")
-        warnings.warn("grad_variables is deprecated: call it grad_tensors", FutureWarning, stacklevel=2)
-        grad_tensors = grad_variables
-    if create_graph:
-        warnings.warn(
-            "Using backward() with create_graph=True makes a reference cycle of each leaf and its gradient, which may "
-            "leak memory: use autograd.grad when making a graph of gradients, or set the .grad of the leaves to None "
-            "after use",
-            UserWarning,
-            stacklevel=2,
-        )
-    roots = _as_tuple(tensors)
-    grads = _grads_of(grad_tensors, len(roots))
-    edges: list[Edge] | None = None
-    if inputs is not None:
-        wanted = _requested_inputs(inputs, "backward")
-        edges = [_edge_of(place) for place in wanted]
-        for place in wanted:
-            if isinstance(place, Tensor):
-                place.retain_grad()  # how a non-leaf among them accumulates (EN-12)
-    task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
     try:
+        if state.here.transforms:
+            raise AutogradError(
+                f"backward() called inside a function that {state.here.transforms[-1]} transforms. This is not "
+                "supported: use raygrad.func.grad or vjp, or autograd.grad, or call backward() outside of the transform"
+            )
+        if grad_variables is not None:
+            if grad_tensors is not None:
+                raise AutogradError(
+                    "both grad_tensors and grad_variables, its old name, are given: pass grad_tensors only"
+                )
+            warnings.warn("grad_variables is deprecated: call it grad_tensors", FutureWarning, stacklevel=2)
+            grad_tensors = grad_variables
+        if create_graph:
+            warnings.warn(
+                "Using backward() with create_graph=True makes a reference cycle of each leaf and its gradient, which "
+                "may leak memory: use autograd.grad when making a graph of gradients, or set the .grad of the leaves "
+                "to None after use",
+                UserWarning,
+                stacklevel=2,
+            )
+        roots = _as_tuple(tensors)
+        grads = _grads_of(grad_tensors, len(roots))
+        edges: list[Edge] | None = None
+        if inputs is not None:
+            wanted = _requested_inputs(inputs, "backward")
+            edges = [_edge_of(place) for place in wanted]
+            for place in wanted:
+                if isinstance(place, Tensor):
+                    place.retain_grad()  # how a non-leaf among them accumulates (EN-12)
+        task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
         _run_and_submit(task, lambda: task.run(_seeds(roots, grads, task), edges))  # nobody holds a seed at submission
     except BaseException as error:  # of any kind: it goes on as it is
         leave(error)
@@ -122,45 +124,48 @@ def grad(
         RuntimeError: an input that does not require grad, or is unused and `allow_unused` is not set (EN-14).
         ValueError: `materialize_grads` together with `allow_unused=False`.
     """
-    if not only_inputs:
-        warnings.warn(
-            "only_inputs=False is deprecated and changes nothing: gradients of other leaves are accumulated by "
-            "backward()",
-            FutureWarning,
-            stacklevel=2,
-        )
-    if materialize_grads and allow_unused is False:
-        raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
-        )
-    roots = _as_tuple(outputs)
-    if is_grads_batched:
-
-        def for_one(grads: list[Any]) -> Any:
-            return grad(
-                roots, inputs, grads, retain_graph, create_graph,
-                allow_unused=allow_unused, materialize_grads=materialize_grads,
-            )  # fmt: skip
-
-        return grads_of_batch(roots, _grads_of(grad_outputs, len(roots)), for_one)
-    wanted = _requested_inputs(inputs, "grad")
-    task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
     try:
+        if not only_inputs:
+            warnings.warn(
+                "only_inputs=False is deprecated and changes nothing: gradients of other leaves are accumulated by "
+                "backward()",
+                FutureWarning,
+                stacklevel=2,
+            )
+        if materialize_grads and allow_unused is False:
+            raise ValueError(
+                "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+                "allow_unused=False."
+            )
+        roots = _as_tuple(outputs)
+        if is_grads_batched:
+
+            def for_one(grads: list[Any]) -> Any:
+                return grad(
+                    roots, inputs, grads, retain_graph, create_graph,
+                    allow_unused=allow_unused, materialize_grads=materialize_grads,
+                )  # fmt: skip
+
+            return grads_of_batch(roots, _grads_of(grad_outputs, len(roots)), for_one)
+        wanted = _requested_inputs(inputs, "grad")
+        task = BackwardPass(_recorder_of(roots), retain_graph, create_graph)
         results = _captured_by(task, wanted, roots, _grads_of(grad_outputs, len(roots)))
+        for index, result in enumerate(results):
+            if result is None and not (materialize_grads or allow_unused):
+                raise AutogradError(
+                    f"The differentiated tensor at index {index} appears to not have been used in the graph. "
+                    "Set allow_unused=True if this is the desired behavior."
+                )
+        if materialize_grads:  # nobody else holds a zero that never arrived
+            results = [_zeros(p, create_graph) if r is None else r for r, p in zip(results, wanted, strict=True)]
+        return (
+            dict(zip(cast("dict[Any, Any]", inputs), results, strict=True))
+            if isinstance(inputs, dict)
+            else tuple(results)
+        )
     except BaseException as error:  # of any kind: it goes on as it is
         leave(error)
         raise
-    for index, result in enumerate(results):
-        if result is None and not (materialize_grads or allow_unused):
-            raise AutogradError(
-                f"The differentiated tensor at index {index} appears to not have been used in the graph. "
-                "Set allow_unused=True if this is the desired behavior."
-            )
-    if materialize_grads:  # nobody else holds a zero that never arrived
-        results = [_zeros(p, create_graph) if r is None else r for r, p in zip(results, wanted, strict=True)]
-    return (
-        dict(zip(cast("dict[Any, Any]", inputs), results, strict=True)) if isinstance(inputs, dict) else tuple(results)
-    )
 
 
 def gradients(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from raygrad.errors import DtypeError
+from raygrad.tracebacks import leave
 
 from ..tensor.tensor import Tensor
 
@@ -17,9 +18,13 @@ def _function(name: str) -> Callable[..., Tensor]:
     """Return the function that calls the in-place method of a name."""
 
     def in_place(input: Any, *args: Any, **options: Any) -> Tensor:
-        if not isinstance(input, Tensor):
-            raise DtypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-        return getattr(input, name)(*args, **options)
+        try:
+            if not isinstance(input, Tensor):
+                raise DtypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+            return getattr(input, name)(*args, **options)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__module__ = "raygrad"

@@ -78,7 +78,11 @@ def _in_place(name: str, method: str) -> Operator:
     """Return the operator that assigns by a method in place."""
 
     def operator(self: Any, other: Any) -> Tensor:
-        return getattr(self, method)(other)
+        try:
+            return getattr(self, method)(other)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     return _named(operator, f"__i{name}__")
 
@@ -141,16 +145,28 @@ class Operators(InPlaceOps, NumpyFunctions):
     __hash__ = object.__hash__
 
     def __matmul__(self, other: Any) -> Tensor:
-        return ops.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+        try:
+            return ops.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return ops.matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+        try:
+            return ops.matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     def __imatmul__(self, other: Any) -> Tensor:
         return in_place(self, lambda old: ops.matmul(old, other))
 
     def __neg__(self) -> Tensor:
-        return ops.neg(self)
+        try:
+            return ops.neg(self)
+        except BaseException as error:  # of any kind: it goes on as it is
+            leave(error)
+            raise
 
     def __pos__(self) -> Tensor:
         return ops.positive(self)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import users_level
 
 from .. import ops
 from ..core.batched_data import Batched
@@ -427,7 +428,7 @@ def _warn_of_hooks(changed: Tensor) -> None:
                 "the base of a view with hooks is being changed in place: they stay with the view's old value, and are "
                 "not called for gradients of the new one; register them again after the change",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=users_level(),
             )
 
 

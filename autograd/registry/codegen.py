@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from raygrad.tracebacks import leave
@@ -29,6 +29,7 @@ def compile_wrapper(
     module: str,
     *,
     spelled: bool = False,
+    exactly: bool = False,
     option: tuple[str, Any] | None = None,
 ) -> Any:
     """Return a function with the signature of another, which it calls.
@@ -42,12 +43,17 @@ def compile_wrapper(
         spelled: whether it takes further keywords, `_spelled` in the body. Its positional parameters may then be
             missing; `{given}` stands for a dict of all by name, and `{missing}` for the beginning of a condition, that
             the last of those without default is.
+        exactly: whether it takes what the other itself takes, further keywords included, and not what that wraps.
         option: the name and the default of one more positional parameter, behind those of the other, for the body.
     """
     given: Any = function
-    starred, named, header = _signature(inspect.unwrap(given))
+    starred, named, others, header = _signature(given if exactly else inspect.unwrap(given))
     defaults: tuple[Any, ...] = given.__defaults__ or ()
     fields: dict[str, str] = {}
+    passed: list[str] = []
+    if exactly and others:
+        passed = [f"**{others}"]
+        header = ", ".join([*filter(None, [header]), *passed])
     if spelled:
         required = len(starred) - len(defaults)
         header = ", ".join([*[f"{name}=None" for name in starred[:required]], *header.split(", ")[required:]])
@@ -57,7 +63,7 @@ def compile_wrapper(
         defaults = (ABSENT,) * required + defaults
     if option is not None:
         header, defaults = f"{header}, {option[0]}=None", (*defaults, option[1])
-    plain = ", ".join([*starred, *(f"{name}={name}" for name in named)])
+    plain = ", ".join([*starred, *(f"{name}={name}" for name in named), *passed])
     args = "".join(f"{name}, " for name in starred)
     kwargs = ", ".join(f"'{name}': {name}" for name in named)
     source = f"def made({header}):\n" + body.format(plain=plain, args=args, kwargs=kwargs, **fields)
@@ -73,6 +79,12 @@ def compile_wrapper(
     return made
 
 
+def has_boundary(function: FunctionType) -> bool:
+    """Tell whether errors of a function show the user's frames without a wrapper."""
+    names = function.__code__.co_names
+    return "leave" in names or "_leave" in names
+
+
 def with_boundary(function: Callable[..., Any], module: str) -> Any:
     """Return a public function whose errors show the user's frames; see `raygrad.tracebacks`."""
     body = (
@@ -82,7 +94,16 @@ def with_boundary(function: Callable[..., Any], module: str) -> Any:
         "        _leave(error)\n"
         "        raise\n"
     )
-    return compile_wrapper(function, body, {"_leave": leave}, module)
+    return compile_wrapper(function, body, {"_leave": leave}, module, exactly=True)
+
+
+def offered(value: Any, module: str, name: str) -> Any:
+    """Return what a public module offers under a name: a function with the boundary, anything else as it is."""
+    if type(value) is not FunctionType or has_boundary(value):
+        return value
+    made = with_boundary(value, module)
+    made.__qualname__ = name
+    return made
 
 
 _compiled = functools.cache(functools.partial(compile, filename="<string>", mode="exec"))
@@ -90,9 +111,10 @@ _compiled = functools.cache(functools.partial(compile, filename="<string>", mode
 and so sources."""
 
 
-def _signature(function: Any) -> tuple[list[str], list[str], str]:
-    """Return the positional parameters of a function, starred where it takes any number; those by keyword only; and
-    the text of a signature in which every default is None. `inspect.signature` takes ten times as long."""
+def _signature(function: Any) -> tuple[list[str], list[str], str, str]:
+    """Return the positional parameters of a function, starred where it takes any number; those by keyword only; that
+    of further keywords, or ""; and the text of a signature without that, in which every default is None.
+    `inspect.signature` takes ten times as long."""
     code: CodeType = function.__code__
     count = code.co_argcount
     names = code.co_varnames
@@ -108,4 +130,7 @@ def _signature(function: Any) -> tuple[list[str], list[str], str]:
         shown.append("*")
     by_default: dict[str, Any] = function.__kwdefaults__ or {}
     shown += [f"{name}=None" if name in by_default else name for name in named]
-    return positional, named, ", ".join(shown)
+    others = ""
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        others = names[count + len(named) + bool(code.co_flags & inspect.CO_VARARGS)]
+    return positional, named, others, ", ".join(shown)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from raygrad.errors import AutogradError
-from raygrad.tracebacks import leave
+from raygrad.tracebacks import leave, public
 
 from ..core import dtypes
 from ..core.array_layout import axis_order_of
@@ -330,6 +330,7 @@ class Tensor(Surface):
             accumulator._hooked = True
         return self._hooks
 
+    @public
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call `hook(tensor)` after each pass's gradient was added to this leaf's `.grad`.
 
@@ -352,6 +353,7 @@ class Tensor(Surface):
             self._after_accumulation = HookDict()
         return RemovableHandle(self._after_accumulation, hook)
 
+    @public
     def retain_grad(self) -> None:
         """Keep this non-leaf's gradient in `.grad` too.
 

@@ -93,6 +93,7 @@ def _pair(level: TangentLevel, tensor: Tensor, strict: bool) -> tuple[Tensor, Te
     return primal, tangent
 
 
+@public
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return `func(*primals)` and the function of tangents that is its derivative there.
 

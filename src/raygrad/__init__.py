@@ -129,6 +129,8 @@ else:
             if name in _SAID:
                 wrappers = importlib.import_module("raygrad.autograd.dispatch.argument_errors")
                 value = wrappers.with_argument_errors(value, __name__, name)
+            elif home.startswith(("raygrad.autograd.core.", "raygrad.autograd.dispatch.")):
+                value = importlib.import_module("raygrad.autograd.registry.codegen").offered(value, __name__, name)
         elif not name.startswith("_") and name in (ops := importlib.import_module(_OPS)).__all__:
             value = ops.offered({name: getattr(ops, name)}, __name__)[name]
         else:

@@ -90,9 +90,10 @@ def users_frames(trace: TracebackType | None, error: BaseException | None = None
 
 def users_text(text: str, error: BaseException) -> str:
     """Return the traceback of an error that was printed on a worker, without the frames of raygrad; as it is if there
-    are no others, and raygrad does not raise such an error on purpose."""
+    are no others, and the error shows a bug."""
     short = _OUR_FRAMES.sub("", text)
-    return text if _full or ('  File "' not in short and not isinstance(error, RaygradError)) else short
+    bug = isinstance(error, BUGS) and not isinstance(error, RaygradError)
+    return text if _full or (bug and '  File "' not in short) else short
 
 
 _OUR_FRAMES: Final = re.compile(

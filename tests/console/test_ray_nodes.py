@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from raygrad.console.ray_nodes import free_port, last_line
 
 pytest.importorskip("ray")
 pytestmark = [
@@ -44,11 +45,6 @@ def cluster(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return str(probe.getsockname()[1])
-
-
 def processes_of(sessions: set[int]) -> list[int]:
     found: list[int] = []
     for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
@@ -70,7 +66,7 @@ def sessions_of(port: str) -> set[int]:
 
 @pytest.fixture
 def port() -> Iterator[str]:
-    chosen = free_port()
+    chosen = str(free_port())
     yield chosen
     cluster("stop", "--port", chosen)
 
@@ -113,7 +109,7 @@ def test_driver_attaches_runs_actors_and_nothing_is_left_after_stop(
 
 
 def test_stop_clears_up_after_a_head_that_was_killed_and_spares_another_cluster(port: str):
-    other = free_port()
+    other = str(free_port())
     try:
         assert cluster("start", "--workers", "0", "--port", other, "--object-store-mb", "80").returncode == 0
         assert cluster("start", "--workers", "1", "--port", port, "--object-store-mb", "80").returncode == 0
@@ -155,3 +151,10 @@ def test_a_wrong_command_line_is_told(words: list[str]):
     assert done.returncode == 2
     assert "Error: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_last_line_of_a_log_is_found(tmp_path: Path):
+    log = tmp_path / "head.log"
+    assert last_line(log) == ""
+    log.write_text("started\n  the port is taken\n\n")
+    assert last_line(log) == "the port is taken"

@@ -23,7 +23,7 @@ from .entries import Entry, Form
 from .precision import rounded, widened
 from .reference import by_reference
 from .ties import by_element
-from .translate import Dropped, Untranslatable, retyped, tensor, to_raygrad
+from .translate import Dropped, Untranslatable, retyped, tensor, to_raygrad, to_torch
 
 Within = tuple[float, float] | None
 
@@ -121,6 +121,37 @@ def value(entry: Entry, form: Form, sample: Sample, within: Within) -> bool:
     except Disagreement as differs:
         by_reference(entry.info, sample, expected, compare, differs)
     return True
+
+
+def out(entry: Entry, form: Form, sample: Sample) -> bool:
+    """Compare what is written to the tensors of `out=` with what raygrad returns without it, and dtypes and shapes with
+    torch's; return False where torch refuses the sample.
+
+    Raises:
+        Disagreement: they differ, or other tensors are returned.
+    """
+    with torch.no_grad():
+        try:
+            shown = _apply(form[0], sample)
+            targets = [torch.empty_like(one) for one in flat(shown)]
+            form[0](*sample.all, **sample.options, out=_as_given(targets, shown))
+        except REFUSED:
+            return False
+    mine = ours(sample)
+    own = [to_raygrad(torch.empty_like(one)) for one in flat(shown)]
+    with rg.no_grad():
+        plain = _apply(form[1], mine)
+        got = form[1](*mine.all, **mine.options, out=_as_given(own, shown))
+    if not all([one is target for one, target in zip(flat(got), own, strict=True)]):
+        raise Disagreement("another tensor than that of `out` is returned")
+    same(targets, flat(got), None, drawn=True)
+    same([to_torch(one) for one in flat(plain)], flat(got), (0.0, 0.0), entry.draws(sample.options))
+    return True
+
+
+def _as_given(targets: list[Any], shown: Any) -> Any:
+    """Return the argument `out` for results such as these."""
+    return targets[0] if isinstance(shown, torch.Tensor) else tuple(targets)
 
 
 def _widened(sample: Sample) -> Sample:

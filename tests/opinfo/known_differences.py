@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
+_OUT: Final = (
+    "the result is computed before it is written, so that `out=` may share memory with an operand, and be of any dtype "
+    "to which casting is safe"
+)
+
+AS_STRIDED_SCATTER: Final = "PyTorch gives the input the gradient of what is overwritten, which its gradcheck refuses"
+    "PyTorch gives the input the gradient of what is overwritten: its own gradcheck refuses that"
+)
+
 KNOWN: Final[dict[str, dict[str, str]]] = {
     "__radd__": {
         "error inputs": "a number is given for self, which Python never does",
@@ -31,23 +40,22 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "aminmax": {
         "error inputs": "NumPy has no tensors of more than 64 dimensions",
     },
-    "arange": {
-        "error inputs": "`out=` is not taken",
-    },
     "argwhere": {
         "vmap": "depends on data, which vmap does not know",
     },
+    "as_strided_scatter": {
+        "gradients": AS_STRIDED_SCATTER,
+        "double backward": AS_STRIDED_SCATTER,
+        "session": AS_STRIDED_SCATTER,
+    },
     "baddbmm": {
         "vmap": "PyTorch's vmap gives float32 of integers, whose function gives int64",
-    },
-    "bernoulli": {
-        "error inputs": "`out=` is not taken",
     },
     "bincount": {
         "vmap": "depends on data, which vmap does not know",
     },
     "cat": {
-        "error inputs": "`out=` is not taken",
+        "error inputs": _OUT,
     },
     "cholesky_inverse": {
         "jvp": "PyTorch's tangent loses digits: it is off by 6e-5 of an exact one, here by 1e-15",
@@ -56,19 +64,16 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         "double backward": "in single precision the rounding of the first derivative grows in the second",
     },
     "complex": {
-        "error inputs": "`out=` is not taken",
+        "error inputs": _OUT,
     },
     "gather": {
-        "error inputs": "`out=` is not taken",
+        "error inputs": _OUT,
     },
     "gradient": {
         "error inputs": "one sample is on PyTorch's device `meta`, which has no counterpart",
     },
-    "index_select": {
-        "error inputs": "`out=` is not taken",
-    },
     "kthvalue": {
-        "error inputs": "`out=` is not taken",
+        "error inputs": _OUT,
     },
     "linalg.lstsq": {
         "double backward": "in single precision the rounding of the first derivative grows in the second",
@@ -87,13 +92,13 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         "vmap": "depends on data, which vmap does not know",
     },
     "masked_select": {
-        "error inputs": "`out=` is not taken",
+        "error inputs": _OUT,
     },
     "matrix_exp": {
         "double backward": "in single precision the rounding of the first derivative grows in the second",
     },
     "multinomial": {
-        "error inputs": "`out=` is not taken",
+        "error inputs": _OUT,
     },
     "narrow_copy": {
         "error inputs": "PyTorch fails in an assertion of its own; here an IndexError, as of `narrow`",
@@ -102,7 +107,7 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         "refused dtypes": "zero decimals round integers as none do, given or not",
     },
     "take": {
-        "error inputs": "`out=` is not taken",
+        "error inputs": _OUT,
     },
     "triangular_solve": {
         "jvp": "PyTorch takes the whole of a matrix's tangent, not the triangle that is read",

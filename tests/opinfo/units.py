@@ -26,6 +26,9 @@ its option `--most`."""
 HEAVY = 3
 """One in so many samples is compared in the kinds that take longest: second derivatives, tangents, batches."""
 
+WITH_OUT = 1
+"""Samples of one unit whose results are written to tensors that are given, too."""
+
 IN_SESSION = 1
 """Samples of one unit that are run in a session, too."""
 
@@ -109,6 +112,8 @@ def _comparisons(unit: Unit, most: int) -> Generator[tuple[str, Callable[[], boo
             yield "method", lambda s=sample: kinds.value(entry, entry.method or form, s, within)
         if entry.inplace is not None and not _overlaps(sample):
             yield "in-place", lambda s=sample: kinds.inplace(entry, entry.inplace or form, s, within)
+        if number < WITH_OUT and info.supports_out and not entry.name.startswith("nn.functional"):
+            yield "out", lambda s=sample: kinds.out(entry, form, s)
         if number < IN_SESSION:
             yield "session", lambda s=sample: kinds.session(entry, form, s, within)
     if info.error_inputs_func is not None and dtype == torch.float32:

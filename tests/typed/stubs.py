@@ -16,6 +16,7 @@ from typing import Any
 import raygrad as rg
 from raygrad.autograd import ops
 from raygrad.autograd.dispatch.argument_errors import TENSORS
+from raygrad.autograd.dispatch.out_arguments import takes_out
 from raygrad.autograd.methods.function_methods import FunctionMethods
 from raygrad.autograd.methods.layout_methods import LayoutMethods
 from raygrad.autograd.methods.op_methods import TensorMethods
@@ -38,7 +39,7 @@ TYPES: Mapping[str, str] = {
 SEVERAL = frozenset(
     """
     adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d aminmax atleast_1d atleast_2d atleast_3d cholesky_ex
-    cummax cummin eig eigh geqrf gradient inv_ex kthvalue lstsq lu lu_factor lu_factor_ex lu_unpack max max_pool1d
+    cummax cummin eig eigh frexp geqrf gradient inv_ex kthvalue lstsq lu lu_factor lu_factor_ex lu_unpack max max_pool1d
     max_pool2d max_pool3d median min mode nanmedian nonzero qr slogdet solve_ex sort std_mean svd topk unique
     unique_consecutive var_mean where
     """.split()
@@ -123,8 +124,12 @@ def _returned(name: str, annotation: Any) -> str:
     return "Any" if name in SEVERAL else _annotation(annotation)
 
 
-def signature_of(name: str, function: Callable[..., Any]) -> str:
-    """Return the line of a stub that declares a function."""
+def parameter_kinds(signature: inspect.Signature) -> set[Any]:
+    return {parameter.kind for parameter in signature.parameters.values()}
+
+
+def signature_of(name: str, function: Callable[..., Any], *, out: bool = False) -> str:
+    """Return the line of a stub that declares a function; with `out`, one that takes this where its kind does."""
     signature = inspect.signature(function)
     parts: list[str] = []
     extra: list[str] = []
@@ -140,6 +145,9 @@ def signature_of(name: str, function: Callable[..., Any]) -> str:
         elif parts and parts[-1].endswith("= ...") and not text.endswith("= ...") and not named:
             text = f"{text} = ..."  # behind a dimension that may come by its other name
         parts.append(text)
+    if out and takes_out(function) and parameter_kinds(signature).isdisjoint({inspect.Parameter.VAR_POSITIONAL}):
+        kind = "Sequence[Tensor] | Tensor | None" if name in SEVERAL else "Tensor | None"
+        extra.append(f"out: {kind} = ...")
     if extra and not named:
         parts.append("*")
     return f"def {name}({', '.join([*parts, *extra])}) -> {_returned(name, signature.return_annotation)}: ..."
@@ -149,7 +157,7 @@ def _functions(module: str, names: Iterable[str]) -> list[str]:
     home = import_module(module)
     lines: list[str] = []
     for name in sorted(names):
-        line = signature_of(name, getattr(home, name))
+        line = signature_of(name, getattr(home, name), out=module != "raygrad.nn.functional")
         given = NAMED.get(f"{module}.{name}")
         lines.append(line if given is None else f"{line.rpartition(' -> ')[0]} -> _{given[1]}: ...")
     return [*_imports(f"{module}.{name}" for name in names), "", *lines]

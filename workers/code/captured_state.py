@@ -130,6 +130,7 @@ class CapturedState(Visitor):
     Attributes:
         tensors: the tensors, in the order in which they were found.
         guard: tells whether everything else is what it was.
+        inputs: the arrays and tensors that are not compared, since they become inputs of the node of shipped code.
 
     Raises:
         SessionError: they reach more than `MOST` objects.
@@ -145,6 +146,7 @@ class CapturedState(Visitor):
         by_reference: bool = False,
     ) -> None:
         self.tensors: list[Tensor] = []
+        self.inputs: list[Any] = []
         self.guard = Guard() if guard is None else guard
         self._ships = guard is not None
         self._by_reference = by_reference
@@ -211,6 +213,7 @@ class CapturedState(Visitor):
                 data: Any = tensor._data
                 self.guard.state(operator.attrgetter("_data"), (tensor,), data)
                 return [("slot", "_data", tensor, data)] if isinstance(data, np.ndarray) else []
+            self.inputs.append(tensor)
             return []
         self.tensors.append(tensor)
         found: list[Part] = []
@@ -223,8 +226,11 @@ class CapturedState(Visitor):
         return found
 
     def _array(self, array: np.ndarray[Any, Any]) -> list[Part]:
-        if not is_fixed(array) and (self._by_reference or not (self._ships and is_input(array))):
-            self.guard.array(array)
+        if not is_fixed(array):
+            if self._ships and not self._by_reference and is_input(array):
+                self.inputs.append(array)
+            else:
+                self.guard.array(array)
         found = item_parts(array.ravel().tolist()) if array.dtype.hasobject else []
         if type(array) is not np.ndarray and not imports_alike(type(array).__module__):
             self.guard.mapping(vars(array))

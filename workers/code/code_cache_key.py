@@ -62,10 +62,11 @@ class CodeCacheKey:
         key: equal for equal code, if it is sure.
         captured: its arrays and tensors, in the order of the walk.
         held: the objects that `key` names by identity, to be kept alive while the key is compared.
+        inputs: the arrays and tensors in what the key does not look into, which the guard does not compare.
         guard: tells whether the fingerprint would be the same now. It holds the captured state.
     """
 
-    __slots__ = ("_numbers", "_opaque", "_plain", "captured", "guard", "held", "key", "sure")
+    __slots__ = ("_numbers", "_opaque", "_plain", "captured", "guard", "held", "inputs", "key", "sure")
 
     def __init__(self, code: Any, content: Callable[[Any], Any] | None = None) -> None:
         self.sure = True
@@ -81,8 +82,9 @@ class CodeCacheKey:
             self.key: Any = self._look(code)
         except RecursionError:  # nested more deeply than the interpreter goes; the pickler may
             self.key = self._unsure(code)
+        self.inputs: list[Any] = []
         if self._opaque:
-            CapturedState(self._opaque, content=content, guard=self.guard)
+            self.inputs = CapturedState(self._opaque, content=content, guard=self.guard).inputs
 
     def _look(self, value: Any) -> Any:
         """Return the token of an object, in which it counts with all that it consists of."""

@@ -24,6 +24,7 @@ from typing import Any, Final, TypeVar, cast
 
 import cloudpickle
 import numpy as np
+from xxhash import xxh3_128_digest
 
 from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.function import FunctionMeta
@@ -556,14 +557,17 @@ def _pickles(value: Any) -> bool:
 
 
 def content_of(value: Any) -> bytes | None:
-    """Return what is equal while an object that hides its state is the same: its pickle without arrays; None if it has
-    none."""
+    """Return what is equal while an object that hides its state is the same: its pickle, with digests of the arrays,
+    which may be copies that it has made to be pickled; None if it has none."""
     buffer = io.BytesIO()
+    pickler = CodePickler(buffer)
     try:
-        CodePickler(buffer).dump(value)
+        pickler.dump(value)
     except Exception:  # whatever a user's __reduce__ raises
         return None
-    return buffer.getvalue()
+    arrays = [one for one in pickler.captured if isinstance(one, np.ndarray)]
+    digests = [xxh3_128_digest(cast(Any, np.ascontiguousarray(array))) + repr(array.shape).encode() for array in arrays]
+    return b"".join([buffer.getvalue(), *digests])
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------

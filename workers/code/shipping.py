@@ -145,7 +145,7 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
     looks = CodeCacheKey(obj, content_of)
     known = _shipped.get((in_process, looks.key)) if looks.sure and not (in_process and changes_state(obj)) else None
     if known is None:
-        shipped = _ship(obj, in_process, looks.guard)
+        shipped = _ship(obj, in_process, looks)
         places = {id(one): place for place, one in enumerate(looks.captured)}
         alike = (
             looks.sure and len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured)
@@ -166,8 +166,9 @@ _shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] =
 """Cache by code fingerprint: shipment, order of captures, and the objects that the key names by identity."""
 
 
-def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
+def _ship(obj: Any, in_process: bool, looks: CodeCacheKey) -> Shipped:
     """Ship code that is not in the cache."""
+    guard = looks.guard
     name = str(attribute_of(obj, "__name__") or type(obj).__name__)
     home = import_name(obj)
     if home is not None:
@@ -206,6 +207,7 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
         _warn_of_unseen(obj, name, guard.unseen, shares)
     if shares and (changes or error is not None):
         return _ship_by_reference(obj, name, guard, guarded=not changes)
+    _guard_what_is_copied(guard, looks.inputs, pickler.captured)
     payload = buffer.getvalue()
     fingerprint = digest(payload)
     classes = class_table(fingerprint, pickler, obj)
@@ -226,6 +228,15 @@ def _may_run_here(obj: Any, pickler: CodePickler) -> bool:
     whose value is pending, or a leaf to which it might add gradient."""
     tensors = [one for one in pickler.captured if isinstance(one, Tensor)]
     return not tensors or (not any([type(one._data) is Pending for one in tensors]) and not gradient_effects(obj))
+
+
+def _guard_what_is_copied(guard: Guard, reached: Sequence[Any], captured: Sequence[Any]) -> None:
+    """Guard the arrays and tensors that code reaches and that are no inputs of its node: an object that says itself how
+    it is pickled may have handed out copies, or what it made of them."""
+    inputs = set(map(id, captured))
+    for one in reached:
+        if id(one) not in inputs:
+            CapturedState([one], guard=guard, by_reference=True)
 
 
 def _is_installed(obj: Any) -> bool:

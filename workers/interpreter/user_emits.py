@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Recorder
+from raygrad.tracebacks import public
 
 Sink = Callable[[str, Any], None]
 
@@ -25,6 +26,7 @@ class _Local(threading.local):
 _local = _Local()
 
 
+@public
 def emit(name: str, value: Any) -> None:
     """Send `value` under `name` to the session's handlers (`session.on(name, …)`); without a session, do nothing.
 

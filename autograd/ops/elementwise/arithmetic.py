@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
+from raygrad.tracebacks import leave
 
 from ...dispatch.direct_functions import binary_function
 from ...dispatch.dispatch import call, call_few
@@ -92,12 +93,20 @@ mul = binary_function(
 
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return `input + alpha * other`."""
-    return call_few(_ADD, input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha))
+    try:
+        return call_few(_ADD, input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha))
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return `input - alpha * other`."""
-    return call_few(_SUB, input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha))
+    try:
+        return call_few(_SUB, input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha))
+    except BaseException as error:  # of any kind: it goes on as it is
+        leave(error)
+        raise
 
 
 def _scaled(other: Any, alpha: Any) -> Any:

@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +30,9 @@ START_DEADLINE = 60.0
 """Seconds that each node has to come up: 3 to 6 on two idle cores."""
 STOP_DEADLINE = 20.0
 """Seconds from SIGTERM to SIGKILL: a node takes 2 to 4 to drain its workers."""
+
+PORTS = range(20_000, 32_000)
+"""From 10,002 to 19,999 are those of Ray's workers, from 32,768 those that Linux gives to connections."""
 
 LONGEST_DIRECTORY = 40
 """Ray keeps Unix sockets 65 characters further down, and a socket's path may have 107."""
@@ -102,8 +106,15 @@ def asks_for_token() -> bool:
 
 
 def free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        return probe.getsockname()[1]
+    """Return a port that nothing uses. It is none of those that systems give to connections, nor of those of Ray's
+    workers, so that it is still free when a node comes to listen there."""
+    for port in random.SystemRandom().sample(PORTS, 100):
+        try:
+            with socket.create_server((HOST, port)):
+                return port
+        except OSError:
+            continue
+    raise ExecutionError(f"100 ports between {PORTS[0]} and {PORTS[-1]} were tried, and none is free")
 
 
 def start_node(name: str, options: ClusterOptions, arguments: list[str]) -> RayNode:
@@ -177,11 +188,19 @@ def start(options: ClusterOptions) -> str:
 def wait(condition: Callable[[], bool], nodes: list[RayNode], options: ClusterOptions) -> None:
     deadline = time.monotonic() + START_DEADLINE
     while not condition():
-        if any(not is_alive_in(node.pid, node.pid) for node in nodes):
-            raise ExecutionError(f"a node ended while it was started: see the logs in {options.directory}")
+        for index, node in enumerate(nodes):
+            if not is_alive_in(node.pid, node.pid):
+                log = options.directory / ("head.log" if not index else f"worker-{index - 1}.log")
+                raise ExecutionError(f"a node ended while it was started: {last_line(log)!r} (see {log})")
         if time.monotonic() > deadline:
             raise ExecutionError(f"no new node within {START_DEADLINE:.0f} s: see the logs in {options.directory}")
         time.sleep(0.05)
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not empty."""
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def accepts(port: int) -> bool:

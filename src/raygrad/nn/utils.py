@@ -15,8 +15,10 @@ from raygrad.autograd.dispatch.creation import tensor
 from raygrad.autograd.ops.linalg.norms import vector_norm
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import public
 
 
+@public
 def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
     """Return the norm of all elements of some tensors together, as a tensor on the device of the first.
 
@@ -37,6 +39,7 @@ def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_n
     return total
 
 
+@public
 @no_grad()
 def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_norm: Tensor) -> None:
     """Scale the gradients of parameters, in place, so that a norm of `total_norm` becomes no more than `max_norm`."""
@@ -45,6 +48,7 @@ def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_n
         grad.mul_(factor.to(grad.device, grad.dtype))
 
 
+@public
 @no_grad()
 def clip_grad_norm_(
     parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
@@ -61,6 +65,7 @@ def clip_grad_norm_(
     return total
 
 
+@public
 @no_grad()
 def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float) -> None:
     """Clamp the gradients of parameters, in place, to [-clip_value, clip_value]."""

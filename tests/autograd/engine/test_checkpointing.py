@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Generator
 from typing import Any
@@ -310,3 +311,48 @@ def test_a_backward_may_read_what_it_saved_twice() -> None:
     rg.checkpoint(ReadsTwice.apply, x).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [4.0, 6.0]
+
+
+class Thirds(rg.autograd.Function):
+    """Saves and emits what goes by the default dtype and by how NumPy handles errors."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        third = rg.tensor(1.0) / 3.0
+        ctx.save_for_backward(third, rg.from_numpy(1.0 / x.numpy()))
+        rg.emit("third", third)
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        third, inverse = ctx.saved_tensors
+        return (grad * third).nan_to_num(0.0) + inverse.isinf()
+
+
+def test_the_second_run_sees_the_settings_of_the_first(place: str) -> None:
+    x = rg.zeros(2, dtype=rg.float64, requires_grad=True)
+    before = rg.get_default_dtype()
+    rg.set_default_dtype(rg.float64)
+    try:
+        with np.errstate(all="ignore"):
+            made = rg.checkpoint(lambda x: Thirds.apply(x).sin(), x)
+    finally:
+        rg.set_default_dtype(before)
+    with np.errstate(all="raise"):
+        made.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [1.0 / 3.0 + 1.0] * 2
+
+
+@pytest.mark.parametrize("options", [{}, {"strict": True}], ids=str)
+def test_the_second_run_emits_nothing_where_it_is_a_call_of_a_new_kind(options: dict[str, Any]) -> None:
+    """Filters of warnings are those of the pass, and so this call has not been seen before."""
+    thirds: list[float] = []
+    with rg.Session(**options) as session:
+        session.on("third", lambda third: thirds.append(third.item()))
+        x = rg.ones(2, requires_grad=True)
+        made = rg.checkpoint(lambda x: Thirds.apply(x).sin(), x)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="a filter of the pass")
+            made.sum().backward()
+    assert len(thirds) == 1

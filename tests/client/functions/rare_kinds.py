@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .captured_kinds import Kind, Plain
+from .kinds_pickled_as_copies import PICKLED_AS_COPIES
 
 
 class Described:
@@ -340,6 +341,7 @@ RARE: dict[str, Callable[[], Kind]] = {
         made_up_attribute,
         module_with_a_lock,
         attribute_of_an_array,
+        *PICKLED_AS_COPIES,
     )
 }
 

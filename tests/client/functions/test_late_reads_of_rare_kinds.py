@@ -9,6 +9,7 @@ import pytest
 import raygrad as rg
 from raygrad.errors import NotShippable
 
+from .kinds_pickled_as_copies import pickled_as_a_copy_of_a_tensor
 from .rare_kinds import AT_ONCE, RARE, REFUSED
 from .test_late_reads import MODES, reads_at_each_moment
 
@@ -21,6 +22,13 @@ def test_h17_what_rare_objects_hold_is_read_in_time(name: str) -> None:
         kind = RARE[name]()
         with rg.Session(**options):
             assert reads_at_each_moment(kind) == eagerly, options
+
+
+def test_h17_a_tensor_of_which_only_a_copy_is_pickled_is_read_in_time() -> None:
+    eagerly = reads_at_each_moment(pickled_as_a_copy_of_a_tensor())
+    for options in MODES:
+        with rg.Session(**options):
+            assert reads_at_each_moment(pickled_as_a_copy_of_a_tensor()) == eagerly, options
 
 
 @pytest.mark.parametrize("name", AT_ONCE)

@@ -225,7 +225,8 @@ class FunctionCallInProgress(CallArguments):
     def run_first(self) -> tuple[CallSignature, NodeRecord, list[Any]]:
         """Run up to and including the Function, wait, and return what its run showed with its outputs."""
         recorder, cls = self.recorder, self.cls
-        record = NodeRecord(recorder.log, self._call(), self.sources, (CONTEXT,), user_site())
+        call = self._call()._replace(silent=state.here.replaying)
+        record = NodeRecord(recorder.log, call, self.sources, (CONTEXT,), user_site())
         record.call_cost, record.paths = self.call_cost, (self.path,)
         recorder.log.add(record)
         record.effects = True

@@ -9,11 +9,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from raygrad.errors import PlanError
+from raygrad.tracebacks import public
 
 from ..options import whole
 from .session import ambient
 
 
+@public
 @contextmanager
 def place(*, worker: int) -> Generator[None, None, None]:
     """Run what is recorded meanwhile on worker number `worker` of the ambient session, from 0 up. Without a session
