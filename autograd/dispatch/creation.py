@@ -292,8 +292,8 @@ def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: boo
     wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     place = input.device if device is None else device
     if value is None:
-        return made_leaf(place, lambda xp: xp.empty(input.shape, wanted), requires_grad)
-    return made_leaf(place, lambda xp: xp.full(input.shape, value, wanted), requires_grad)
+        return made_leaf(place, lambda xp: xp.empty(data.shape, wanted), requires_grad)
+    return made_leaf(place, lambda xp: xp.full(data.shape, value, wanted), requires_grad)
 
 
 def new_full(input: Tensor, size: Any, fill_value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:

@@ -30,6 +30,7 @@ def _window(
     """
     if not isinstance(length, int | np.integer) or isinstance(length, bool):
         raise wrong_argument(name, "window_length", 1, "int", type(length).__name__)
+    length = int(length)
     if length < 0:
         raise AutogradError(f"{name} requires non-negative window_length, got window_length={length}")
     wanted = float_dtype(dtype)

@@ -33,15 +33,14 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> Any:
     Raises:
         RuntimeError: `q` or `niter` is negative, or `q` is greater than an extent of the matrices.
     """
-    if M is not None:
-        A = A - M
-    rows, columns = A.shape[-2:]
+    given: Any = A if M is None else A - M
+    rows, columns = given.shape[-2:]
     if not 0 <= q <= min(rows, columns):
         raise AutogradError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(rows, columns)}")
     if niter < 0:
         raise AutogradError(f"niter(={niter}) must be non-negative integer")
     wide = rows < columns
-    tall = conjugate_transpose(A) if wide else A
+    tall = conjugate_transpose(given) if wide else given
     adjoint = conjugate_transpose(tall)
     basis = qr(matmul(tall, randn((tall.shape[-1], q), dtype=A.dtype, device=A.device)))[0]
     for _ in range(niter):

@@ -47,17 +47,27 @@ def bernoulli(input: Any, p: float | None = None) -> Any:
     return to_dtype(drawn < (input.detach() if p is None else p), input.dtype)
 
 
+def _poisson(rate: Any, seed: Any) -> Any:
+    drawn: Any = np.random.default_rng(int(seed)).poisson(rate)
+    return np.asarray(drawn, rate.dtype)
+
+
+def _binomial(count: Any, prob: Any, seed: Any) -> Any:
+    drawn: Any = np.random.default_rng(int(seed)).binomial(count.astype(np.int64), prob)
+    return np.asarray(drawn, count.dtype)
+
+
 _POISSON = define(
     "poisson",
     ("rate", "seed"),
-    lambda rate, seed: np.random.default_rng(int(seed)).poisson(rate).astype(rate.dtype),
+    _poisson,
     lambda params, rate, seed: (rate.shape, rate.dtype),
     host_only=True,
 )
 _BINOMIAL = define(
     "binomial",
     ("count", "prob", "seed"),
-    lambda count, prob, seed: np.random.default_rng(int(seed)).binomial(count.astype(int), prob).astype(count.dtype),
+    _binomial,
     lambda params, count, prob, seed: (broadcast_shape("binomial", (count.shape, prob.shape)), count.dtype),
     host_only=True,
 )
