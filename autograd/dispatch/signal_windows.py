@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def _window(
         RuntimeError: it is negative, or the dtype not floating.
     """
     if not isinstance(length, int | np.integer) or isinstance(length, bool):
-        raise wrong_argument(name, "window_length", 1, "int", type(length).__name__)
+        raise wrong_argument(name, "window_length", 1, "int", cast("type[Any]", type(length)).__name__)
     length = int(length)
     if length < 0:
         raise AutogradError(f"{name} requires non-negative window_length, got window_length={length}")

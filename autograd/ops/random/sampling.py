@@ -48,13 +48,13 @@ def bernoulli(input: Any, p: float | None = None) -> Any:
 
 
 def _poisson(rate: Any, seed: Any) -> Any:
-    drawn: Any = np.random.default_rng(int(seed)).poisson(rate)
-    return np.asarray(drawn, rate.dtype)
+    draw: Any = np.random.default_rng(int(seed))
+    return np.asarray(draw.poisson(rate)).astype(rate.dtype)
 
 
 def _binomial(count: Any, prob: Any, seed: Any) -> Any:
-    drawn: Any = np.random.default_rng(int(seed)).binomial(count.astype(np.int64), prob)
-    return np.asarray(drawn, count.dtype)
+    draw: Any = np.random.default_rng(int(seed))
+    return np.asarray(draw.binomial(count.astype(int), prob)).astype(count.dtype)
 
 
 _POISSON = define(
