@@ -19,7 +19,13 @@ from .operand_errors import wrong_argument
 
 
 def _window(
-    name: str, length: Any, periodic: bool, at: Callable[[Any, Any], Any], dtype: Any, device: Any, requires_grad: bool
+    name: str,
+    window_length: Any,
+    periodic: bool,
+    at: Callable[[Any, Any], Any],
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
 ) -> Tensor:
     """Return a window by its function of a namespace and of positions from 0 to 1; of a periodic one the last position
     is left out.
@@ -28,9 +34,9 @@ def _window(
         TypeError: the length is no integer.
         RuntimeError: it is negative, or the dtype not floating.
     """
-    if not isinstance(length, int | np.integer) or isinstance(length, bool):
-        raise wrong_argument(name, "window_length", 1, "int", cast("type[Any]", type(length)).__name__)
-    length = int(length)
+    if isinstance(window_length, bool) or not isinstance(window_length, int | np.integer):
+        raise wrong_argument(name, "window_length", 1, "int", cast("type[Any]", type(window_length)).__name__)
+    length = int(cast("Any", window_length))
     if length < 0:
         raise AutogradError(f"{name} requires non-negative window_length, got window_length={length}")
     wanted = float_dtype(dtype)
