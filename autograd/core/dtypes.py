@@ -15,6 +15,8 @@ from .modes import state
 from .session_threads import SEGMENTS
 
 DType = np.dtype[Any]
+dtype = np.dtype
+"""The class of dtypes, which are NumPy's: `x.dtype.kind` is "f" of floating ones, "c" of complex ones."""
 
 # PyTorch's names: below this line `float`, `int` and `bool` are dtypes, the builtins are `builtins.…`
 float16 = half = np.dtype(np.float16)

@@ -292,8 +292,8 @@ def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: boo
     wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     place = input.device if device is None else device
     if value is None:
-        return made_leaf(place, lambda xp: xp.empty(input.shape, wanted), requires_grad)
-    return made_leaf(place, lambda xp: xp.full(input.shape, value, wanted), requires_grad)
+        return made_leaf(place, lambda xp: xp.empty(data.shape, wanted), requires_grad)
+    return made_leaf(place, lambda xp: xp.full(data.shape, value, wanted), requires_grad)
 
 
 def new_full(input: Tensor, size: Any, fill_value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -335,7 +335,7 @@ def full_like(
 
 
 def arange(
-    start: Any,
+    start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
@@ -354,8 +354,10 @@ def arange(
         return fill(
             "arange", out, dtype, requires_grad, lambda dtype: arange(start, end, step, dtype=dtype, device=device)
         )
-    if end is None:
-        start, end = 0, start
+    if start is None or end is None:
+        if start is None and end is None:
+            raise TypeError("arange() missing 1 required argument: 'end'")
+        start, end = 0, end if start is None else start
     for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
         check_number("arange", argument, position + 1, value)
     start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))

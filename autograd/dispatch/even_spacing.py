@@ -114,3 +114,28 @@ def logspace(
             return (exponents.type(base) ** _evenly(xp, start, end, int(steps), exponents)).astype(wanted)
 
     return made_leaf(device, powers, requires_grad)
+
+
+def range(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return the numbers from `start` (0 by default) up to `end`, which is included, `step` apart. PyTorch advises
+    `arange`, which has the other convention.
+
+    Raises:
+        RuntimeError: a step of zero, or one that leads away from `end`; bounds that are not finite.
+    """
+    if end is None:
+        start, end = 0, start
+    for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
+        check_number("range", argument, position + 1, value)
+    start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+    if step == 0:
+        raise AutogradError("step must be nonzero")
+    if not (np.isfinite(start) and np.isfinite(end)):
+        raise AutogradError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise AutogradError("upper bound and lower bound inconsistent with step sign")
+    wanted = float_dtype(dtype)
+    count = int((end - start) / step) + 1
+    return made_leaf(device, lambda xp: (start + step * xp.arange(count)).astype(wanted), requires_grad)

@@ -20,13 +20,18 @@ from ..tensor.tensor import Tensor
 
 WITHOUT: Final = frozenset(
     """
-    adjoint allclose argwhere as_strided atleast_1d atleast_2d atleast_3d bilinear broadcast_tensors broadcast_to
-    cartesian_prod cdist chunk combinations corrcoef cov cumulative_trapezoid diagflat diagonal dropout dsplit
-    equal fftshift flatten fliplr flipud gradient histogramdd hsplit ifftshift imag is_complex
-    is_floating_point is_nonzero is_same_size is_signed isclose isfinite isreal istft logdet matrix_exp meshgrid
-    moveaxis movedim narrow numel permute pinverse positive ravel real reshape resolve_conj resolve_neg select split
-    split_with_sizes squeeze stft swapaxes swapdims t tensor_split tile transpose trapezoid trapz unbind unflatten
-    unique unique_consecutive unravel_index unsqueeze vander view_as_complex view_as_real vsplit
+    adaptive_avg_pool1d adaptive_max_pool1d adjoint allclose alpha_dropout alpha_dropout_ argwhere as_strided
+    atleast_1d atleast_2d atleast_3d avg_pool1d batch_norm bilinear binomial broadcast_tensors broadcast_to
+    cartesian_prod cdist celu celu_ channel_shuffle chunk combinations conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d conv_transpose3d corrcoef cosine_similarity cov cumulative_trapezoid detach_copy diagflat
+    diagonal dropout dropout_ dsplit embedding equal feature_alpha_dropout feature_alpha_dropout_ fftshift flatten
+    fliplr flipud get_device gradient group_norm histogramdd hsplit ifftshift imag instance_norm is_complex is_conj
+    is_floating_point is_inference is_neg is_nonzero is_same_size is_signed isclose isfinite isreal istft layer_norm
+    logdet matrix_exp max_pool1d max_pool1d_with_indices max_pool2d max_pool3d meshgrid moveaxis movedim narrow
+    numel pairwise_distance pca_lowrank pdist permute pinverse pixel_shuffle pixel_unshuffle poisson positive prelu
+    ravel real reshape resolve_conj resolve_neg rms_norm rrelu rrelu_ select selu selu_ split split_with_sizes
+    squeeze stft svd_lowrank swapaxes swapdims t tensor_split threshold_ tile transpose trapezoid trapz unbind
+    unflatten unique unique_consecutive unravel_index unsqueeze vander view_as_complex view_as_real vsplit
     """.split()
 )
 """Functions that do not take it."""

@@ -34,12 +34,12 @@ def fits(value: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def check_index(name: str, index: Any) -> None:
-    """Check that a tensor names elements: that it is one of integers.
+    """Check that a tensor names elements: that it is one of integers of 32 or 64 bits.
 
     Raises:
         RuntimeError: it is not.
     """
-    if index.dtype.kind not in "iu":
+    if index.dtype.kind != "i" or index.dtype.itemsize < 4:
         raise AutogradError(f"{name}(): Expected dtype int32/int64 for index, but got {index.dtype}")
 
 

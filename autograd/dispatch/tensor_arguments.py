@@ -18,10 +18,10 @@ from .operand_errors import wrong_argument
 
 TENSORS: Final = frozenset(
     """
-    A B LU LU_data LU_pivots a abs angle append attn_mask b batch1 batch2 bias boundaries condition elements end
-    exponent grid imag index indices input input1 input2 key mask mat mat1 mat2 matrices operands other pivots
-    pos_weight prepend query real running_mean running_var sorted_sequence source src target tau tensor tensor1 tensor2
-    tensors test_elements values var vec vec1 vec2 weight weights x x1 x2 y anchor positive negative
+    A B LU LU_data LU_pivots a abs angle append attn_mask b batch1 batch2 bias boundaries condition count elements end
+    exponent grid imag index indices input input1 input2 key logits mask mat mat1 mat2 matrices operands other pivots
+    pos_weight prepend prob query real running_mean running_var sorted_sequence source src target tau tensor tensor1
+    tensor2 tensors test_elements theta values var vec vec1 vec2 weight weights x x1 x2 y anchor positive negative
     """.split()
 )
 """What parameters are called that are tensors, where their annotation does not say what else they are."""

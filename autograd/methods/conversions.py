@@ -19,6 +19,7 @@ from ..core import dtypes
 from ..core.batched_data import Batched, innermost_data, single_value_error, without_closed_levels
 from ..core.modes import PROTECTED, state
 from ..core.recorder import Pending
+from ..core.size import Size
 from ..devices.serving import CPU, device_guard, device_of, is_on_device, ordinal_of, to_host, writable
 from ..dispatch.device_dispatch import copied
 from ..storage.storage import note_exported
@@ -48,7 +49,7 @@ class Conversions:
         def grad_fn(self) -> Node | None: ...
 
         @property
-        def shape(self) -> tuple[int, ...]: ...
+        def shape(self) -> Size: ...
 
         @property
         def dtype(self) -> np.dtype[Any]: ...

@@ -39,6 +39,7 @@ class FunctionMethods:
     arctanh: Method
     argwhere: Method
     as_strided: Method
+    as_strided_scatter: Method
     baddbmm: Method
     bernoulli: Method
     bincount: Method
@@ -83,6 +84,7 @@ class FunctionMethods:
     ger: Method
     greater: Method
     greater_equal: Method
+    hardshrink: Method
     heaviside: Method
     histc: Method
     histogram: Method
@@ -141,6 +143,7 @@ class FunctionMethods:
     ormqr: Method
     pinverse: Method
     positive: Method
+    prelu: Method
     put: Method
     qr: Method
     quantile: Method

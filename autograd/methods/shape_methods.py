@@ -13,6 +13,7 @@ from raygrad.errors import DeviceError, ShapeError
 from .. import ops
 from ..core import dtypes
 from ..core.memory_format import MemoryFormat, channels_last, contiguous_format
+from ..core.size import Size
 from ..devices import Device
 from ..devices.serving import CPU, as_device
 from ..dispatch import creation
@@ -64,7 +65,7 @@ class ShapeMethods(Operators):
     if TYPE_CHECKING:
 
         @property
-        def shape(self) -> tuple[int, ...]: ...
+        def shape(self) -> Size: ...
         @property
         def dtype(self) -> np.dtype[Any]: ...
         @property

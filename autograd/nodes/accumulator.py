@@ -30,7 +30,8 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
-        self._metas = ((variable.shape, variable.dtype),)
+        data = variable._data
+        self._metas = ((data.shape, data.dtype),)
 
     def name(self) -> str:
         """Return what PyTorch calls it, with the namespace of a node that is no function's."""

@@ -45,6 +45,7 @@ from .linalg import (
     factorizations,
     fft,
     least_squares,
+    low_rank,
     lu as lower_upper,
     matmul as products,
     matrix_exponential,
@@ -64,16 +65,18 @@ from .neural import (
     embedding,
     embedding_bags,
     grid_sampling,
+    gumbel,
+    in_place_functions,
     interpolation,
     linear,
     losses,
     margin_losses,
     normalization,
+    package_names,
     pooling,
     rectifiers,
     unpooling,
 )
-from .neural.in_place_forms import may_be_in_place
 from .random import sampling
 from .reduction import (
     finite_differences,
@@ -113,11 +116,13 @@ TOP = (
     indexing,
     integers,
     joining,
+    low_rank,
     lower_upper,
     products,
     cdist,
     losses,
     order_statistics,
+    package_names,
     pointwise,
     tensordot,
     predicates,
@@ -168,6 +173,8 @@ FUNCTIONAL = {
             embedding,
             embedding_bags,
             grid_sampling,
+            gumbel,
+            in_place_functions,
             losses,
             distances,
             margin_losses,
@@ -179,7 +186,7 @@ FUNCTIONAL = {
         )
     ),
     **{name: getattr(unary, name) for name in ("sigmoid", "tanh")},
-    "relu": may_be_in_place(unary.relu),
+    "relu": with_autocast(in_place_functions.relu),
 }
 """The functions of `raygrad.nn.functional`."""
 

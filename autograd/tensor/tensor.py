@@ -22,6 +22,7 @@ from ..core.batched_data import Batched, innermost_data
 from ..core.hooks import HookDict, RemovableHandle
 from ..core.modes import state
 from ..core.recorder import Data, Pending, Recorder
+from ..core.size import Size
 from ..core.transform_scopes import SCOPES
 from ..devices import Device, device_of
 from ..devices.defined_sums import add_gradient_in_place
@@ -159,9 +160,9 @@ class Tensor(Surface):
     # ---- what it is -----------------------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The extent of each dimension."""
-        return self._data.shape
+    def shape(self) -> Size:
+        """The extent of each dimension: a tuple, with `numel()`."""
+        return Size(self._data.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:

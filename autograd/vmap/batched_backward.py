@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Any
 from raygrad.errors import NoSingleValue
 
 from .. import ops
-from ..core.batched_data import BatchedDraw, VmapLevel, innermost_vmap_level, outside_vmap_level, unwrap_batched
+from ..core.batched_data import (
+    Batched,
+    BatchedDraw,
+    VmapLevel,
+    innermost_vmap_level,
+    open_vmap_levels_of,
+    outside_vmap_level,
+    unwrap_batched,
+)
 from ..core.modes import state
 from ..core.random_streams import EXAMPLES, REFUSED, PassStream, path_for_example, running_with
 from ..core.recorder import Pending
-from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
+from ..saved.saved_slots import PACKED, UNSHARED, VALUE, SavedSlot
 from ..tensor.tensor import Tensor
 from . import batched
 from .batched_call import example_of, stacked_examples
@@ -34,6 +42,7 @@ def backward_batched(
     application those to the examples belong."""
     here = state.here
     outer: Any = here.stream
+    grads = _one_for_each(node, grads)
     try:
         with running_with(here, outer.marked(EXAMPLES)):
             return node._run_backward(grads, create_graph)
@@ -56,6 +65,30 @@ def backward_batched(
                 run = partial(backward_batched, one) if here.batches else one._run_backward
                 found.append(run(given, create_graph))
     return [stack_gradients(parts, level) for parts in zip(*found, strict=True)]
+
+
+def _one_for_each(node: FunctionNode, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return gradients batched like what the node has saved: what a backward makes like its gradient, and then fills
+    from saved values, has to have room for each example."""
+    slots: Any = node._saved if type(node._saved) in (list, tuple) else ()
+    saved = [slot.value for slot in slots if slot is not None and slot.kind is not PACKED]
+    beside = [Tensor.made(one) if type(one) is Batched else one for one in (*saved, *node._attributes().values())]
+    levels = {level for one in beside if isinstance(one, Tensor) for level in open_vmap_levels_of(one)}
+    out = list(grads)
+    for level in levels:
+        out = [grad if grad is None else _with_examples(grad, level) for grad in out]
+    return out
+
+
+def _with_examples(tensor: Tensor, level: VmapLevel) -> Tensor:
+    """Return a tensor batched at a level, too, below the levels inside of that."""
+    data = tensor._data
+    if type(data) is Batched and data.level.entered:
+        if data.level is level:
+            return tensor
+        if data.level.depth > level.depth:
+            return batched(_with_examples(data.value, level), data.dim, data.level)
+    return batched(ops.expand(tensor, (level.size, *tensor.shape)), 0, level)
 
 
 def _stream_of_example(outer: PassStream, number: int, randomness: str, generated: bool) -> PassStream:

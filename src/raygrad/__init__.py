@@ -33,6 +33,8 @@ _HOMES = {
     ),
     **dict.fromkeys(("inference_mode", "is_inference_mode_enabled"), "raygrad.autograd.tensor.inference"),
     **dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "raygrad.autograd.nodes.anomaly"),
+    "Size": "raygrad.autograd.core.size",
+    **dict.fromkeys(("layout", "strided"), "raygrad.autograd.core.layout"),
     "vmap": "raygrad.autograd.vmap.vmap",
     **dict.fromkeys(("save", "load"), "raygrad.saving.save"),
     **dict.fromkeys(("get_rng_state", "set_rng_state"), "raygrad.autograd.dispatch.rng_state"),
@@ -43,7 +45,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "float16 half float32 float float64 double complex64 cfloat complex128 cdouble int8 int16 short int32 int "
-            "int64 long uint8 bool get_default_dtype set_default_dtype finfo iinfo e inf nan newaxis pi"
+            "int64 long uint8 bool dtype get_default_dtype set_default_dtype finfo iinfo e inf nan newaxis pi"
         ).split(),
         "raygrad.autograd.core.dtypes",
     ),
@@ -54,8 +56,8 @@ _HOMES = {
     **dict.fromkeys(
         (
             "abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ "
-            "atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ "
-            "erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ "
+            "as_strided_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ "
+            "erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ "
             "log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ "
             "sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_"
         ).split(),
@@ -69,7 +71,11 @@ _HOMES = {
         ).split(),
         "raygrad.autograd.dispatch.creation",
     ),
-    **dict.fromkeys(("linspace", "logspace"), "raygrad.autograd.dispatch.even_spacing"),
+    **dict.fromkeys(("linspace", "logspace", "range"), "raygrad.autograd.dispatch.even_spacing"),
+    **dict.fromkeys(
+        "bartlett_window blackman_window hamming_window hann_window kaiser_window".split(),
+        "raygrad.autograd.dispatch.signal_windows",
+    ),
     **dict.fromkeys(
         "randn rand randint rand_like randint_like randn_like randperm manual_seed generator".split(),
         "raygrad.autograd.dispatch.random_numbers",

@@ -25,7 +25,7 @@ DTYPES = (torch.float64, torch.float32, torch.complex128, torch.int64, torch.boo
 _DRAWN = """
     rand rand_like randn randn_like randint randint_like randperm bernoulli multinomial normal cauchy exponential
     geometric log_normal uniform nn.functional.*dropout* nn.functional.rrelu empty empty_like new_empty
-    empty_strided new_empty_strided empty_permuted
+    empty_strided new_empty_strided empty_permuted poisson binomial *svd_lowrank pca_lowrank
 """.split()
 """Entries whose numbers are drawn, or left as they are: only dtype and shape are compared."""
 

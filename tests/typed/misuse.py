@@ -123,6 +123,20 @@ rg.float46  # error  # noqa: B018
 
 # ---- methods of tensors ----
 
+z = x.sum(axis=0) + x.mean(axis=(0,), keepdims=True) + x.softmax(axis=0) + x.sort(axis=0).values + x.amax(axis=0)
+elements: int = x.shape.numel() + x.shape[1:].numel() + x.nbytes + x.storage_offset()
+shape: rg.Size = x.size()
+z = rg.conv1d(x, y) + rg.layer_norm(x, (3,)) + rg.nn.functional.relu_(z) + x.prelu(y)
+x.sum(axes=0)  # error
+x.sum(axis="0")  # error
+x.mean(keepdimz=True)  # error
+x.sort(reverse=True)  # error
+x.prelu()  # error
+x.shape.numels()  # error
+rg.conv1d(x)  # error
+rg.layer_norm(x, (3,), epsilon=1e-5)  # error
+rg.nn.functional.gumbel_softmax(x, temperature=2.0)  # error
+
 x.sin().sum().backward()
 z = x.mul_(y).clone().detach().requires_grad_()
 x.sinus()  # error

@@ -17,6 +17,9 @@ import raygrad as rg
 from raygrad.autograd import ops
 from raygrad.autograd.dispatch.argument_errors import TENSORS
 from raygrad.autograd.dispatch.out_arguments import takes_out
+from raygrad.autograd.methods.function_methods import FunctionMethods
+from raygrad.autograd.methods.layout_methods import LayoutMethods
+from raygrad.autograd.methods.op_methods import TensorMethods
 
 FOLDER = Path(rg.__file__).parent / "stubs"
 
@@ -177,6 +180,34 @@ def _package() -> str:
     return "\n".join([*lines, "", *_functions("raygrad", ops.__all__), ""])
 
 
+def method_names() -> list[str]:
+    """Return the names of the tensor methods that are functions of the package."""
+    declared = [name for methods in (TensorMethods, LayoutMethods) for name in vars(methods)]
+    names = {*FunctionMethods.__annotations__, *declared}
+    return sorted(name for name in names if not name.startswith("_") and name in ops.__all__)
+
+
+def _method(name: str) -> str:
+    """Return the lines that declare the method of a function: without the first parameter, which is the tensor."""
+    function = getattr(rg, name)
+    head, _, rest = signature_of(name, function).partition("(")
+    first = next(iter(inspect.signature(function).parameters))
+    own = re.sub(rf"^{first}: [^,)]*(?:, )?", "", rest)
+    given = NAMED.get(f"raygrad.{name}")
+    returned = own.rpartition(" -> ")[2].removesuffix(": ...") if given is None else f"_{given[1]}"
+    parameters = own.rpartition(") -> ")[0]
+    summary = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
+    return f'    {head}(self{", " if parameters else ""}{parameters}) -> {returned}:\n        """{summary}"""'
+
+
+def _methods() -> str:
+    """Return the stub of tensor methods that are functions of the package."""
+    names = method_names()
+    lines = [HEAD.format(what="the methods of `Tensor` that are functions of the package")]
+    lines += [*_imports(f"raygrad.{name}" for name in names), "", "class FunctionsAsMethods:"]
+    return "\n".join([*lines, *[_method(name) for name in names], ""])
+
+
 def _module(module: str, names: Iterable[str]) -> str:
     head = HEAD.format(what=f"the functions of `{module}`")
     return "\n".join([head, *_functions(module, names), ""])
@@ -186,6 +217,7 @@ def stubs() -> dict[str, str]:
     """Return the text of each stub by the name of its file."""
     return {
         "package.pyi": _package(),
+        "methods.pyi": _methods(),
         "linalg.pyi": _module("raygrad.linalg", ops.LINALG),
         "fft.pyi": _module("raygrad.fft", ops.FFT),
         "special.pyi": _module("raygrad.special", ops.SPECIAL),

@@ -43,6 +43,7 @@ from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 
+from raygrad.autograd.core.size import Size
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
@@ -402,7 +403,7 @@ _LOOKS: Final[dict[type[Any], Callable[[CapturedState, Any], Sequence[Part]]]] =
     Tensor: CapturedState._tensor,
     np.ndarray: CapturedState._array,
     dict: CapturedState._dict,
-    tuple: lambda _, value: item_parts(value),
+    **dict.fromkeys((tuple, Size), lambda _, value: item_parts(value)),
     **dict.fromkeys((list, set, frozenset, deque), CapturedState._collection),
     **dict.fromkeys((bytearray, array.array, memoryview), CapturedState._buffer),
     **dict.fromkeys((defaultdict, OrderedDict), CapturedState._dict),

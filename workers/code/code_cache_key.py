@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from raygrad.autograd.core.size import Size
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.tensor.tensor import Tensor
 
@@ -220,7 +221,7 @@ class CodeCacheKey:
 
     def _tuple(self, items: tuple[Any, ...]) -> Any:
         look = self._look
-        return (tuple, tuple([look(one) for one in items]))
+        return (type(items), tuple([look(one) for one in items]))
 
     def _collection(self, items: Collection[Any]) -> Any:
         again = self._again(items)
@@ -308,7 +309,7 @@ _LOOKS: Final[dict[Any, Callable[[CodeCacheKey, Any], Any]]] = {
     ModuleType: CodeCacheKey._module,
     np.ndarray: CodeCacheKey._array,
     Tensor: CodeCacheKey._tensor,
-    tuple: CodeCacheKey._tuple,
+    **dict.fromkeys((tuple, Size), CodeCacheKey._tuple),
     dict: CodeCacheKey._dict,
 }
 

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
+from raygrad.autograd.core.size import Size
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 from raygrad.autograd.nodes.captured_leaves import kind_of_capture
@@ -486,7 +487,7 @@ def is_same(now: Any, before: Any) -> bool:
         return now == before
     if kind is float or kind is complex:
         return repr(now) == repr(before)  # which tells zeros apart, and not what is no number
-    if kind is tuple:
+    if kind is tuple or kind is Size:
         return len(now) == len(before) and all(map(is_same, now, before))
     return isinstance(now, np.number | np.bool) and now.tobytes() == before.tobytes()
 

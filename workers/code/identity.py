@@ -15,6 +15,8 @@ from collections import OrderedDict
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, cast
 
+from raygrad.autograd.core.size import Size
+
 from .guard import ABSENT
 from .importable import imports_alike
 from .visitor import slot_names
@@ -170,7 +172,9 @@ def _attributes(value: Any, cls: type[Any]) -> State | None:
 
 def is_plain_value(value: Any) -> bool:
     """Tell whether an object is a number, string or the like, or a tuple of such: one that cannot change."""
-    return type(value) in _ATOMS or (type(value) is tuple and all(map(is_plain_value, cast("tuple[Any, ...]", value))))
+    if type(value) in (tuple, Size):
+        return all(map(is_plain_value, cast("tuple[Any, ...]", value)))
+    return type(value) in _ATOMS
 
 
 def _is_bound(value: Any, cls: type[Any]) -> bool:

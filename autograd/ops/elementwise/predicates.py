@@ -23,8 +23,8 @@ from ..reduction.reduce import sum
 from .where import keep, nonzero
 
 PUBLIC = """
-    argwhere bitwise_left_shift bitwise_right_shift equal heaviside is_floating_point is_nonzero is_same_size is_signed
-    is_tensor nextafter numel
+    argwhere bitwise_left_shift bitwise_right_shift equal get_device heaviside is_conj is_floating_point is_inference
+    is_neg is_nonzero is_same_size is_signed is_tensor nextafter numel
 """.split()
 
 
@@ -124,3 +124,23 @@ def is_floating_point(input: Any) -> bool:
 def is_signed(input: Any) -> bool:
     """Tell whether the dtype has negative numbers."""
     return input.dtype.kind in "ifc"
+
+
+def is_inference(input: Tensor) -> bool:
+    """Tell whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def is_conj(input: Tensor) -> bool:
+    """Tell whether the elements in memory are to be conjugated when read: never, `conj` computes them."""
+    return input.is_conj()
+
+
+def is_neg(input: Tensor) -> bool:
+    """Tell whether the elements in memory are to be negated when read: never."""
+    return input.is_neg()
+
+
+def get_device(input: Tensor) -> int:
+    """Return the number of the GPU that holds the data, -1 for the host."""
+    return input.get_device()

@@ -50,14 +50,16 @@ def check_slices(name: str, shape: Shape, axis: int, index: Any, source: Shape) 
     """Raise unless `index` is a vector that names a slice along `axis` for each slice of the source.
 
     Raises:
-        IndexError: it is no vector, or the source has other extents or another number of slices.
+        IndexError: it is no vector; of `index_copy` also, that the source has another number of slices.
+        RuntimeError: the source has other extents, or another number of slices.
     """
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
     check_index(name, index)
+    miscounted = IndexError if name == "index_copy" else ShapeError
     if len(shape) <= 1 and len(source) <= 1:
         if math.prod(source) != math.prod(index.shape):
-            raise IndexError(
+            raise miscounted(
                 f"{name}(): Number of indices ({math.prod(index.shape)}) should be equal to number of elements of "
                 f"source ({math.prod(source)})"
             )
@@ -67,12 +69,12 @@ def check_slices(name: str, shape: Shape, axis: int, index: Any, source: Shape) 
             f"self.shape = {list(shape)} source.shape = {list(source)}"
         )
     elif (*source[:axis], *source[axis + 1 :]) != (*shape[:axis], *shape[axis + 1 :]):
-        raise IndexError(
+        raise ShapeError(
             f"{name}(): Source/destination tensor must have same slice shapes. Destination slice shape: {list(shape)} "
             f"at dimension {axis} and source slice shape: {list(source)} at dimension {axis}."
         )
     elif source[axis] != math.prod(index.shape):
-        raise IndexError(
+        raise miscounted(
             f"{name}(): Number of indices ({math.prod(index.shape)}) should be equal to source.size(dim) "
             f"({source[axis]}), for dim: {axis}"
         )
@@ -241,8 +243,26 @@ def put_along_dim(input: Any, dim: int, index: Any, src: Any) -> Any:
     return call(_SCATTER, (input, index, src), (axis, False))
 
 
+def levelled_grids(input: Any, index: Any, src: Any) -> tuple[Any, Any, Any] | None:
+    """Return the operands of a scatter with as many dimensions each, where PyTorch takes others: one element without
+    dimensions is as good as a vector of one, and an index without elements has no shape to keep. None where they are
+    alike, or differ otherwise."""
+    given = getattr(src, "ndim", index.ndim)
+    if input.ndim == index.ndim == given:
+        return None
+    if not math.prod(index.shape):
+        nothing = (0,) * max(input.ndim, 1)
+        source = src if not hasattr(src, "ndim") else reshape(reshape(src, (-1,))[:0], nothing)
+        return (input if input.ndim else reshape(input, (1,))), reshape(index, nothing), source
+    if max(input.ndim, index.ndim, given) > 1:
+        return None
+    return tuple([reshape(one, (1,)) if getattr(one, "ndim", 1) == 0 else one for one in (input, index, src)])
+
+
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return `input` with the elements of `src` added at the places that `gather` would read."""
+    if (levelled := levelled_grids(input, index, src)) is not None:
+        return reshape(scatter_add(levelled[0], dim, *levelled[1:]), input.shape)
     axis = axis_of(dim, input.ndim)
     _scatter_infer((axis, True), input, index, src)
     return call(_SCATTER, (input, index, src), (axis, True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from ...devices.serving import as_kernel_result, move_array
 from ...dispatch.dispatch import call
 from ...registry.define_op import Op, Shape, broadcast_shape, contiguous, define, infer_shaped, space_of
 from ...tensor.tensor import Tensor
+from ..elementwise.compare import ne
 from ..elementwise.where import nonzero, where
 from ..layout.axis_order import to_dtype, zeros_apart
 from ..layout.device_transfer import to_device
@@ -35,8 +37,11 @@ Basic = tuple[Any, ...]
 # ---- splitting an index ----------------------------------------------------------------------------------------------
 
 
-def take_apart(index: Any, shape: Shape) -> tuple[Basic, dict[int, Any]]:
+def take_apart(index: Any, shape: Shape, *, numbers: bool = True) -> tuple[Basic, dict[int, Any]]:
     """Return the basic part of an index into `shape`, and the index tensors by axis of that part's result.
+
+    Args:
+        numbers: a tensor that holds one integer, without dimensions, counts as that integer, where it is at hand.
 
     Raises:
         IndexError: too many indices, an integer out of bounds, something that is no index.
@@ -45,7 +50,7 @@ def take_apart(index: Any, shape: Shape) -> tuple[Basic, dict[int, Any]]:
     entries: list[Any] = [*index] if isinstance(index, tuple) else [index]
     for position, entry in enumerate(entries):
         if isinstance(entry, Tensor | np.ndarray | list):
-            entries[position] = _index_values(entry)
+            entries[position] = _index_values(entry, numbers)
     used = sum(_width(entry) for entry in entries)
     if used > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
@@ -84,14 +89,23 @@ def take_apart(index: Any, shape: Shape) -> tuple[Basic, dict[int, Any]]:
     return tuple(basic), advanced
 
 
-def _index_values(entry: Any) -> Any:
-    """Return an index tensor as a tensor of integers or bools; one integer as a number, unless it is pending."""
+def _index_values(entry: Any, numbers: bool) -> Any:
+    """Return an index tensor as a tensor of integers or bools; to tell `numbers` apart, one integer as a number, unless
+    it is pending. Bytes are bools, as in PyTorch, whose masks they once were."""
     values = entry if isinstance(entry, Tensor) else Tensor.made(np.asarray(entry))
     if values._data.size == 0 and isinstance(entry, list):
         values = Tensor.made(np.zeros(values.shape, np.int64))
     if values.dtype.kind not in "iub":
         raise IndexError(f"tensors used as indices must be integer or bool tensors, got {values.dtype}")
-    if values.dtype.kind != "b" and not values.ndim and type(values._data) is np.ndarray:
+    if values.dtype.kind == "u" and not isinstance(entry, list):
+        warnings.warn(
+            "an index of dtype uint8 is a mask, where it is not zero: use a bool tensor for a mask, or .long() for "
+            "positions",
+            UserWarning,
+            stacklevel=5,
+        )
+        values = ne(values, 0)
+    if numbers and values.dtype.kind != "b" and not values.ndim and type(values._data) is np.ndarray:
         return int(values._data)
     return values
 

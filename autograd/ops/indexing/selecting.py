@@ -34,11 +34,12 @@ from .gathering import (
     checked_gathered,
     gather,
     grid_of,
+    levelled_grids,
     put_along_dim,
     scatter_add,
     take_along_dim,
 )
-from .indexing import INDEX_PUT, put_region, rows_of, take_apart
+from .indexing import INDEX_PUT, is_whole, put_region, rows_of, take_apart
 
 PUBLIC = """
     diagonal_scatter index_copy index_fill index_put masked_scatter masked_select put scatter scatter_reduce
@@ -105,9 +106,15 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 @alike(0, 2)
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """Return `input` with `values` put at (or, to `accumulate`, added to) `input[indices]`."""
+    """Return `input` with `values` put at (or, to `accumulate`, added to) `input[indices]`.
+
+    Raises:
+        IndexError: an index that does not fit, or a mask without dimensions beside others.
+    """
     index = tuple([slice(None) if entry is None else entry for entry in indices])
-    _, advanced = take_apart(index, input.shape)
+    basic, advanced = take_apart(index, input.shape, numbers=False)
+    if not is_whole(basic, input.shape):
+        raise IndexError("index_put: a mask without dimensions names no elements of a tensor; use where()")
     axes, rows = rows_of(advanced, input.shape)
     return call(INDEX_PUT, (input, values, rows), (axes, bool(accumulate)))
 
@@ -119,7 +126,16 @@ def take(input: Any, index: Any) -> Any:
 
 @alike(0, 2)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """Return `input` with the elements of `source` put at (or added to) places in the flattened tensor."""
+    """Return `input` with the elements of `source` put at (or added to) places in the flattened tensor.
+
+    Raises:
+        IndexError: the source has another number of elements than the index.
+    """
+    if math.prod(source.shape) != math.prod(index.shape):
+        raise IndexError(
+            "put(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{math.prod(source.shape)}, index.numel() = {math.prod(index.shape)}"
+        )
     flat = index_put(reshape(input, (-1,)), (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate)
     return reshape(flat, input.shape)
 
@@ -259,6 +275,9 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     """
     if reduce not in _NEUTRAL:
         raise AutogradError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    if (levelled := levelled_grids(input, index, src)) is not None:
+        out = scatter_reduce(levelled[0], dim, *levelled[1:], reduce, include_self=include_self)
+        return reshape(out, input.shape)
     axis = axis_of(dim, input.ndim)
     check_index("scatter_reduce", index)
     check_grid("scatter_reduce", index.shape, input.shape, axis)
@@ -298,6 +317,8 @@ def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = 
     Raises:
         RuntimeError: another reduction, or shapes that do not fit.
     """
+    if (levelled := levelled_grids(input, index, src)) is not None:
+        return reshape(scatter(levelled[0], dim, *levelled[1:], reduce=reduce), input.shape)
     if reduce is None:
         return put_along_dim(input, dim, index, src)
     if reduce not in ("add", "multiply"):

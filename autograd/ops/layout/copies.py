@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from raygrad.errors import AutogradError
+
 from ...registry.codegen import compile_wrapper
+from ...registry.define_op import axis_of
+from ..elementwise import complex_numbers
 from . import diagonals, joining, rearranging, shape, striding, windows
 
 PUBLIC = """
-    alias_copy as_strided_copy diagonal_copy expand_copy narrow_copy permute_copy split_with_sizes_copy squeeze_copy
-    t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
+    alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy select_copy slice_copy
+    split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy
+    view_as_complex_copy view_as_real_copy view_copy
 """.split()
 
 
@@ -34,11 +39,30 @@ def alias_copy(input: Any) -> Any:
     return shape.clone(input)
 
 
+def detach_copy(input: Any) -> Any:
+    """Return a copy of `input` without its history."""
+    return shape.clone(input.detach())
+
+
+def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """Return a copy of the elements from `start` to `end` of dimension `dim`, `step` apart.
+
+    Raises:
+        RuntimeError: a step that is not positive.
+    """
+    if step <= 0:
+        raise AutogradError(f"slice step must be positive, got {step}")
+    axis = axis_of(dim, input.ndim)
+    return shape.clone(input[(*[slice(None)] * axis, slice(start, end, step))])
+
+
 as_strided_copy = _copied(striding.as_strided, "as_strided_copy")
 diagonal_copy = _copied(diagonals.diagonal, "diagonal_copy")
 expand_copy = _copied(shape.expand, "expand_copy")
 narrow_copy = _copied(joining.narrow, "narrow_copy")
 permute_copy = _copied(shape.permute, "permute_copy")
+select_copy = _copied(joining.select, "select_copy")
+split_copy = _copied(joining.split, "split_copy", several=True)
 split_with_sizes_copy = _copied(rearranging.split_with_sizes, "split_with_sizes_copy", several=True)
 squeeze_copy = _copied(shape.squeeze, "squeeze_copy")
 t_copy = _copied(shape.t, "t_copy")
@@ -46,4 +70,6 @@ transpose_copy = _copied(shape.transpose, "transpose_copy")
 unbind_copy = _copied(joining.unbind, "unbind_copy", several=True)
 unfold_copy = _copied(windows.unfold, "unfold_copy")
 unsqueeze_copy = _copied(shape.unsqueeze, "unsqueeze_copy")
+view_as_complex_copy = _copied(complex_numbers.view_as_complex, "view_as_complex_copy")
+view_as_real_copy = _copied(complex_numbers.view_as_real, "view_as_real_copy")
 view_copy = _copied(shape.view, "view_copy")

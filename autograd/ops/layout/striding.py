@@ -23,7 +23,7 @@ from ...storage.storage import owner_of
 from ...storage.stride_geometry import layout_in_memory, strides_of
 from ...storage.view_geometry import WRITTEN_TWICE, GeometricView, ViewGeometry, element_numbers, geometry_from_strides
 
-PUBLIC = ["as_strided"]
+PUBLIC = "as_strided as_strided_scatter".split()
 
 Place = tuple[Shape, Shape, int]
 """Shape, strides and offset in memory, in elements."""
@@ -170,7 +170,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
         around = geometry_from_strides(owner.shape, _strides_in_elements(owner), 1, offset + begin, shape, steps)
         if around is not None:
             whole = owner if input._requires_grad else owner.detach()
-            places = ((shape, steps, offset + begin), (input.shape, own, begin))
+            places = ((shape, steps, offset + begin), (tuple(input.shape), own, begin))
             params = (shape, around.strides, around.offset, around.order, *places)
             return call(_STRIDED_AROUND, (whole, input), params)
     raise AutogradError(_outside(owner, shape, steps, offset + begin))
@@ -211,6 +211,28 @@ def put_placed(input: Any, value: Any, shape: Shape, strides: Shape, offset: int
     if overlaps_itself(shape, strides):
         raise AutogradError(WRITTEN_TWICE)
     return call(_PUT_STRIDED, (input, value), (shape, strides, offset, order))
+
+
+def as_strided_scatter(
+    input: Any, src: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Any:
+    """Return a copy of `input` with `src` as the elements that `as_strided` shows; see there.
+
+    Raises:
+        RuntimeError: `src` is not of that size, or it shows elements more than once.
+    """
+    shape, steps = sizes_of((size,)), sizes_of((stride,))
+    if tuple(src.shape) != shape:
+        raise ShapeError(
+            "as_strided_scatter: expected src to have a size equal to the slice of self. src size = "
+            f"{list(src.shape)}, slice size = {list(shape)}"
+        )
+    if overlaps_itself(shape, steps):
+        raise AutogradError(WRITTEN_TWICE)
+    place = geometry_from_strides(input.shape, _strides_in_elements(input), 1, storage_offset or 0, shape, steps)
+    if place is None:
+        raise AutogradError(_outside(input, shape, steps, storage_offset or 0))
+    return put_placed(input, src, shape, place.strides, place.offset, place.order)
 
 
 # ---- views by dtype --------------------------------------------------------------------------------------------------

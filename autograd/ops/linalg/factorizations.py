@@ -365,18 +365,24 @@ _SVD = define(
 
 
 @takes_matrices
-def svd(A: Any, full_matrices: bool = True) -> Any:
+def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """Return U, the singular values, descending, and the adjoint of V, of matrices `A = U @ diag(S) @ Vh`.
 
     Args:
         full_matrices: U and Vh are square; else they have as many columns, and rows, as there are singular values.
+        driver: the algorithm; only None, the library's choice.
 
     Raises:
+        RuntimeError: a driver is asked for.
         LinAlgError: the algorithm did not converge.
     """
+    if driver is not None:
+        raise AutogradError(
+            "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend"
+        )
     return SVD(*call(_SVD, (A,), (bool(full_matrices) and A.shape[-1] != A.shape[-2],)))
 
 
-def svdvals(A: Any) -> Any:
-    """Return the singular values of matrices, descending."""
-    return svd(A, False).S
+def svdvals(A: Any, *, driver: str | None = None) -> Any:
+    """Return the singular values of matrices, descending; `driver` as in `svd`."""
+    return svd(A, False, driver=driver).S

@@ -24,8 +24,17 @@ from .solving import is_vector, pinv
 
 
 @takes_matrices
-def matrix_rank(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Any:
-    """Return how many singular values of matrices are above `max(atol, rtol * the greatest)`."""
+def matrix_rank(
+    A: Any,
+    tol: float | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> Any:
+    """Return how many singular values of matrices are above `max(atol, rtol * the greatest)`, or above `tol`."""
+    if tol is not None:
+        atol, rtol = tol, 0.0
     values = abs(eigvalsh(A)) if hermitian else svdvals(A)
     values = values.detach() if hasattr(values, "detach") else values
     if not values.shape[-1]:

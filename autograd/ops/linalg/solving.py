@@ -120,13 +120,22 @@ _PINV = define(
 
 
 @takes_matrices
-def pinv(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Any:
+def pinv(
+    A: Any,
+    rcond: float | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> Any:
     """Return the pseudo-inverses of matrices; singular values up to `max(atol, rtol * the greatest)` count as zero.
 
     Args:
+        rcond: the older name of `rtol`.
         rtol: by default the greater extent times the dtype's epsilon; 0 if there is an `atol`.
         hermitian: the matrices are symmetric or Hermitian, and only their lower triangles are read.
     """
+    rtol = rcond if rtol is None else rtol
     limit = None if rtol is None else float(rtol)
     if atol is None and not hermitian:
         return call(_PINV, (A,), (limit,))

@@ -1,4 +1,5 @@
-"""`grid_sample`: images read at positions that a grid gives, by the elements around each position.
+"""`grid_sample`: images read at positions that a grid gives, by the elements around each position; and `affine_grid`,
+which makes such grids.
 
 Composed of `gather` and products, so that gradients flow to images and to the grid. Resampling at even distances is in
 `interpolation`.
@@ -14,15 +15,17 @@ from typing import Any
 from raygrad.errors import AutogradError, ShapeError
 
 from ...core import dtypes
+from ...registry.define_op import like_operand, sizes_of, space_of
 from ...registry.dtype_constraints import real_floats, takes
 from ..elementwise.arithmetic import clamp
 from ..elementwise.unary import abs, floor, round
 from ..elementwise.where import keep, where
 from ..indexing.gathering import gather
 from ..layout.axis_order import to_dtype
-from ..layout.shape import expand, reshape, unsqueeze
+from ..layout.shape import expand, reshape, transpose, unsqueeze
+from ..linalg.matmul import matmul
 
-PUBLIC = "grid_sample".split()
+PUBLIC = "affine_grid grid_sample".split()
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _BORDERS = ("zeros", "border", "reflection")
@@ -176,3 +179,32 @@ def grid_sample(
         else:
             out = _linear(reader, placed)
     return reshape(out, (*input.shape[:2], *points))
+
+
+@takes(real_floats)
+def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:
+    """Return the positions that affine maps give the elements of images, for `grid_sample`.
+
+    Args:
+        theta: matrices of maps, (batch, 2, 3) for images and (batch, 3, 4) for volumes.
+        size: of the images that are wanted: (batch, channels, height, width), or with depth before height.
+        align_corners: -1 and 1 are the outer elements, not their outer edges; False by default.
+
+    Raises:
+        RuntimeError: `theta` does not fit the size, or that is not positive.
+    """
+    wanted = sizes_of((size,))
+    dims = len(wanted) - 2
+    if dims not in (2, 3) or any(n <= 0 for n in wanted):
+        raise AutogradError(f"affine_grid: expected four or five positive sizes of images, got {list(wanted)}")
+    if tuple(theta.shape) != (wanted[0], dims, dims + 1):
+        raise ShapeError(
+            f"Expected a batch of {dims}D affine matrices of shape {wanted[0]}x{dims}x{dims + 1} for size "
+            f"{list(wanted)}. Got {list(theta.shape)}."
+        )
+    xp: Any = space_of(theta)
+    ends = [(0.0 if n == 1 else 1.0) if align_corners else (n - 1) / n for n in wanted[2:]]
+    axes = [xp.linspace(-end, end, n) for end, n in zip(ends, wanted[2:], strict=True)]
+    places = [*xp.meshgrid(*axes, indexing="ij")[::-1], xp.ones(wanted[2:])]
+    base = like_operand(xp.stack(places, -1).reshape(-1, dims + 1).astype(theta.dtype), theta)
+    return reshape(matmul(base, transpose(theta, 1, 2)), (wanted[0], *wanted[2:], dims))

@@ -30,7 +30,8 @@ from .interpolation import apply_matrix, averaging_matrix, partition_bounds
 
 PUBLIC = """
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
-    adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d fold lp_pool1d lp_pool2d max_pool1d max_pool2d max_pool3d
+    adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d fold lp_pool1d lp_pool2d lp_pool3d max_pool1d max_pool2d
+    max_pool3d
     unfold
 """.split()
 
@@ -262,6 +263,12 @@ def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
 def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
     """Return the root of the sum of powers of each window over two dimensions."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@takes(real_numbers)
+def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """Return the root of the sum of powers of each window over three dimensions."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 # ---- adaptive pooling ------------------------------------------------------------------------------------------------

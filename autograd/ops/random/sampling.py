@@ -1,4 +1,5 @@
-"""Samples of distributions with parameters in tensors: bernoulli, multinomial, normal; no gradient flows to these.
+"""Samples of distributions with parameters in tensors: bernoulli, binomial, multinomial, normal, poisson;
+no gradient flows to these.
 
 Each draws evenly or normally distributed numbers, on the random stream of the moment, and transforms them by ops.
 """
@@ -12,8 +13,9 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...dispatch.random_numbers import rand, rand_like, randn
-from ...registry.define_op import broadcast_shape
+from ...dispatch.dispatch import call
+from ...dispatch.random_numbers import rand, rand_like, randint, randn
+from ...registry.define_op import broadcast_shape, define
 from ...registry.dtype_constraints import real_floats, takes
 from ..elementwise.arithmetic import clamp_max
 from ..elementwise.unary import log1p
@@ -22,7 +24,7 @@ from ..reduction.order_statistics import searchsorted
 from ..reduction.reduce import cumsum
 from ..reduction.sort import topk
 
-PUBLIC = "bernoulli multinomial normal".split()
+PUBLIC = "bernoulli binomial multinomial normal poisson".split()
 
 
 def _at_hand(tensor: Any) -> Any:
@@ -43,6 +45,64 @@ def bernoulli(input: Any, p: float | None = None) -> Any:
         raise AutogradError("Expected p_in >= 0 && p_in <= 1: bernoulli takes probabilities between 0 and 1")
     drawn = rand_like(input)
     return to_dtype(drawn < (input.detach() if p is None else p), input.dtype)
+
+
+def _poisson(rate: Any, seed: Any) -> Any:
+    draw: Any = np.random.default_rng(int(seed))
+    return np.asarray(draw.poisson(rate)).astype(rate.dtype)
+
+
+def _binomial(count: Any, prob: Any, seed: Any) -> Any:
+    draw: Any = np.random.default_rng(int(seed))
+    return np.asarray(draw.binomial(count.astype(int), prob)).astype(count.dtype)
+
+
+_POISSON = define(
+    "poisson",
+    ("rate", "seed"),
+    _poisson,
+    lambda params, rate, seed: (rate.shape, rate.dtype),
+    host_only=True,
+)
+_BINOMIAL = define(
+    "binomial",
+    ("count", "prob", "seed"),
+    _binomial,
+    lambda params, count, prob, seed: (broadcast_shape("binomial", (count.shape, prob.shape)), count.dtype),
+    host_only=True,
+)
+
+
+def _seed() -> Any:
+    return randint(0, 1 << 62, ())
+
+
+@takes(real_floats)
+def poisson(input: Any) -> Any:
+    """Return numbers of the Poisson distributions whose rates are in `input`.
+
+    Raises:
+        RuntimeError: a rate is negative; in a session, tensors are not looked at.
+    """
+    given = _at_hand(input)
+    if given is not None and (given < 0).any():
+        raise AutogradError("invalid Poisson rate, expected rate to be non-negative")
+    return call(_POISSON, (input.detach(), _seed()))
+
+
+@takes(real_floats)
+def binomial(count: Any, prob: Any) -> Any:
+    """Return how many of `count` trials succeed, each with the probability `prob`; the two broadcast.
+
+    Raises:
+        RuntimeError: a negative count, or a probability that is not in [0, 1]; in a session, tensors are not looked at.
+    """
+    trials, chances = _at_hand(count), _at_hand(prob)
+    if (trials is not None and (trials < 0).any()) or (
+        chances is not None and not ((chances >= 0) & (chances <= 1)).all()
+    ):
+        raise AutogradError("binomial: expected counts that are not negative, and probabilities between 0 and 1")
+    return call(_BINOMIAL, (count.detach(), prob.detach(), _seed()))
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, device: Any = None) -> Any:

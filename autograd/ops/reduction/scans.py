@@ -32,7 +32,7 @@ from ..indexing.gathering import scatter_zeros
 from ..layout.axis_order import to_dtype
 from ..layout.joining import cat, narrow
 from ..layout.padding import pad
-from ..layout.shape import expand, movedim, reshape, unsqueeze
+from ..layout.shape import clone, expand, movedim, reshape, unsqueeze
 from .minmax import ValuesIndices
 from .reduce import cumsum, infer_running, reverse_cumsum, running, sum
 
@@ -289,6 +289,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if n < 0:
         raise AutogradError(f"order must be non-negative but got {n}")
     axis = axis_of(dim, input.ndim)
+    if not n:
+        return clone(input)
     given = [part for part in (prepend, input, append) if part is not None]
     out = cat(given, axis) if len(given) > 1 else input
     for _ in range(min(n, out.shape[axis])):

@@ -16,6 +16,7 @@ import numpy as np
 
 from raygrad.autograd.core.dtypes import is_known, known
 from raygrad.autograd.core.modes import no_grad
+from raygrad.autograd.core.size import Size
 from raygrad.autograd.devices import Device, device
 from raygrad.autograd.storage.storage import memory_key
 from raygrad.autograd.tensor.tensor import Tensor
@@ -30,7 +31,12 @@ LONGEST_INT: Final = 1 << 64
 """Above it an int is saved as hexadecimal digits: readers of JSON refuse or round longer ones."""
 
 _MAPPINGS: Final[Mapping[str, type[Any]]] = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
-_SEQUENCES: Final[Mapping[str, type[Any]]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_SEQUENCES: Final[Mapping[str, type[Any]]] = {
+    "tuple": tuple,
+    "Size": Size,
+    "set": set,
+    "frozenset": frozenset,
+}
 _PLAIN: Final = (bool, str, type(None))
 
 Path = tuple[Any, ...]

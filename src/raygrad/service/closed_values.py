@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 
 from raygrad.autograd.core.pytree import LEAF, Structure
+from raygrad.autograd.core.size import Size
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import device_named, device_of, is_device_array
 from raygrad.autograd.functions.nested import Nesting
@@ -46,6 +47,7 @@ _NUMBERS: Final = "biufcmMSU"
 _CONTAINERS: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
     "list": list,
     "tuple": tuple,
+    "Size": Size,
     "set": set,
     "frozenset": frozenset,
 }
@@ -114,7 +116,7 @@ class _Closer:
 
     def _tagged(self, value: Any, kind: type[Any], path: str) -> list[Any]:
         of = self.of
-        if kind in (list, tuple):
+        if kind in (list, tuple, Size):
             return [kind.__name__, *[of(one, f"{path}[{place}]") for place, one in enumerate(value)]]
         if kind in (set, frozenset):
             return [kind.__name__, *[of(one, f"{path}{{...}}") for one in value]]

@@ -22,6 +22,7 @@ HOST_ONLY = {
     "erfinv": "steps that use erfc",
     "lgamma": "by the standard library, element by element",
     **dict.fromkeys(("bin_counts", "bin_edges", "histc"), "bins found and counted by NumPy"),
+    **dict.fromkeys(("poisson", "binomial"), "counts drawn by NumPy's generator, whose numbers are those of the host"),
     "mode": "runs of equal elements, by an accumulation that CuPy lacks",
     "row_order": "a lexical order, which CuPy gives by other means",
     **dict.fromkeys(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from raygrad.autograd.core.size import Size
 from raygrad.proto.ir.signatures import SAME
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ MAX_RUNS: Final = 64
 
 PLAIN_NUMBERS: Final = frozenset((int, float, complex))
 _OPTIONS: Final = frozenset((bool, str, bytes, type(None)))
-CONTAINERS: Final = frozenset((tuple, list, dict))
+CONTAINERS: Final = frozenset((tuple, Size, list, dict))
 
 MAX_NUMBERS: Final = 64
 """Numbers in one argument that are told apart: a longer list is data of its own kind."""
