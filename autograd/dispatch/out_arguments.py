@@ -83,7 +83,7 @@ def write_to(name: str, out: Any, given: Mapping[str, Any], compute: Callable[[]
             _write(result, target)
     if not isinstance(results, tuple):
         return out
-    made: Any = getattr(results, "_make", tuple)  # of a named tuple
+    made: Any = getattr(cast("Any", results), "_make", tuple)  # of a named tuple
     return made(targets)
 
 

@@ -14,8 +14,6 @@ _OUT: Final = (
 )
 
 AS_STRIDED_SCATTER: Final = "PyTorch gives the input the gradient of what is overwritten, which its gradcheck refuses"
-    "PyTorch gives the input the gradient of what is overwritten: its own gradcheck refuses that"
-)
 
 KNOWN: Final[dict[str, dict[str, str]]] = {
     "__radd__": {

@@ -40,8 +40,8 @@ SEVERAL = frozenset(
     """
     adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d aminmax atleast_1d atleast_2d atleast_3d cholesky_ex
     cummax cummin eig eigh frexp geqrf gradient inv_ex kthvalue lstsq lu lu_factor lu_factor_ex lu_unpack max max_pool1d
-    max_pool2d max_pool3d median min mode nanmedian nonzero qr slogdet solve_ex sort std_mean svd topk unique
-    unique_consecutive var_mean where
+    max_pool2d max_pool3d median min mode nanmedian nonzero pca_lowrank qr slogdet solve_ex sort std_mean svd
+    svd_lowrank topk unique unique_consecutive var_mean where
     """.split()
 )
 """Functions that return several tensors, always or by their arguments; `Any`, unless `NAMED` has the class of tuple."""
@@ -57,7 +57,9 @@ NAMED: Mapping[str, tuple[str, str]] = {
     "raygrad.geqrf": (f"{_LINALG}.reflections", "Reflections"),
     "raygrad.qr": (f"{_LINALG}.factorizations", "QR"),
     "raygrad.slogdet": (f"{_LINALG}.solving", "SignAndLog"),
-    "raygrad.svd": (f"{_LINALG}.top_level", "SingularValues"),
+    **dict.fromkeys(
+        ("raygrad.pca_lowrank", "raygrad.svd", "raygrad.svd_lowrank"), (f"{_LINALG}.top_level", "SingularValues")
+    ),
     "raygrad.linalg.cholesky_ex": (f"{_LINALG}.checked_factors", "LAndInfo"),
     "raygrad.linalg.eig": (f"{_LINALG}.factorizations", "Eigen"),
     "raygrad.linalg.eigh": (f"{_LINALG}.factorizations", "Eigen"),

@@ -26,10 +26,10 @@ def test_as_torch(name: str, length: int, periodic: bool):
 @pytest.mark.oracle
 def test_parameters_as_torch():
     torch: Any = pytest.importorskip("torch")
-    for T, made in ((torch, []), (rg, found := [])):
-        made += [T.hamming_window(5, True, 0.5, 0.4), T.kaiser_window(6, False, 10.0), T.kaiser_window(6, True, 3.0)]
-        if T is torch:
-            expected = made
+    found, expected = (
+        [T.hamming_window(5, True, 0.5, 0.4), T.kaiser_window(6, False, 10.0), T.kaiser_window(6, True, 3.0)]
+        for T in (rg, torch)
+    )
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
 
