@@ -48,7 +48,7 @@ def test_every_public_function_is_declared() -> None:
 
 def test_named_tuples_are_declared_as_such() -> None:
     square = rg.tensor([[2.0, 1.0], [1.0, 3.0]])
-    others = dict.fromkeys(("kthvalue", "pca_lowrank", "svd_lowrank", "topk"), (square, 1))
+    others: dict[str, tuple[Any, ...]] = dict.fromkeys(("kthvalue", "pca_lowrank", "svd_lowrank", "topk"), (square, 1))
     others |= dict.fromkeys(("cummax", "cummin"), (square, 0)) | dict.fromkeys(("lstsq", "solve_ex"), (square, square))
     for path in NAMED:
         module, _, name = path.rpartition(".")
