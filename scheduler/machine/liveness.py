@@ -17,7 +17,7 @@ from raygrad.proto.ir.program import Pinned
 from ..model.plan import InStore, OnWorker
 from .commands import Command, DropCopy, DropExport, DropValue, ExportValue, ForgetRun, Unpin, UseCopy
 from .lineage import may_run_again
-from .state import LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, SegmentState, State
+from .state import LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, SegmentState, State, last_drops
 
 
 class Liveness:
@@ -240,10 +240,10 @@ class Liveness:
         """Unpin the values that a segment pinned for later ones and that are not kept, unless one of these has dropped
         them; and drop their copies."""
         ended = [one for one in run.segments if one.state is SegmentState.DONE]
-        dropped = {value for one in ended for value in one.given.drops}
+        dropped = last_drops(ended)
         worker = segment.given.worker
         for value in segment.given.pins:
-            if value not in segment.kept and value not in dropped and not segment.orphaned:
+            if value not in segment.kept and dropped.get(value, -1) < segment.index and not segment.orphaned:
                 self.drop_copy(run, value, worker)
                 if worker not in self._state.lost_workers:
                     self.unpin(worker, run.run, value)

@@ -25,7 +25,7 @@ from .commands import DropCopy, LoseValue, PlanRecovery, WithdrawSegments
 from .events import RecoveryPlan, RecoveryPlanned
 from .liveness import Liveness
 from .revision import Reviser
-from .state import LiveRun, LiveSegment, LiveValue, Move, ObjectState, Recovery, SegmentState, State
+from .state import LiveRun, LiveSegment, LiveValue, Move, ObjectState, Recovery, SegmentState, State, last_drops
 
 Fail = Callable[[LiveRun, int, int], object]
 """Fails a run, for want of what was to be made by a segment of it on a lost worker; or -1."""
@@ -293,14 +293,14 @@ class Recoverer:
         rest = [one.index for one in run.segments if one.state is SegmentState.WAITING]
         running = [one for one in there if one.state is SegmentState.RUNNING]
         running.sort(key=lambda one: -one.given.priority)
-        dropped = {value for one in there for value in one.given.drops}
+        dropped = last_drops(there)
         pins: dict[int, tuple[int, int]] = {}
         for one in there:
             for value_id in one.given.pins if not one.orphaned else ():
                 value = run.values.get(value_id)
                 if value is not None and not value.lost and value.place.segment == one.index:
                     pins[value_id] = one.index, one.given.worker
-                elif value_id not in one.kept and value_id not in dropped:
+                elif value_id not in one.kept and dropped.get(value_id, -1) < one.index:
                     pins[value_id] = one.index, one.given.worker
         for value_id, value in run.values.items():
             if value.pinned_on < 0 and isinstance(value.place, OnWorker) and not value.lost:
@@ -362,10 +362,10 @@ class Recoverer:
 
     def _take_over(self, run: LiveRun, plan: RecoveryPlan, at: float) -> None:
         remains = [one for one in run.segments if one.state in (SegmentState.DONE, SegmentState.RUNNING)]
-        dropped = {value for one in remains for value in one.given.drops}
+        dropped = last_drops(remains)
         for one in remains:  # what earlier segments have pinned for later ones is counted from here on
             for value_id in one.given.pins if not one.orphaned else ():
-                if value_id not in run.values and value_id not in one.kept and value_id not in dropped:
+                if value_id not in run.values and value_id not in one.kept and dropped.get(value_id, -1) < one.index:
                     place = OnWorker(one.given.worker, one.index)
                     run.values[value_id] = LiveValue(run.run, value_id, place, held=False)
                     one.kept.append(value_id)

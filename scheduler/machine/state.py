@@ -9,6 +9,7 @@ A late result carries an old attempt.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -125,6 +126,12 @@ class LiveSegment:
                 for (at, move, attempt, after), state in zip(self.moves, before, strict=False)
             ]
         )
+
+
+def last_drops(segments: Iterable[LiveSegment]) -> dict[int, int]:
+    """Return, by value, the last of some segments, given by index, that drops what another has pinned for it. An
+    earlier one may have dropped what was there before the value was made again."""
+    return {value: one.index for one in segments for value in one.given.drops}
 
 
 @dataclass(slots=True)

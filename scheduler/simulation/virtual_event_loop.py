@@ -16,6 +16,8 @@ from itertools import count
 import numpy as np
 
 from raygrad.errors import InvariantViolation, PlanError
+from raygrad.proto.ir.graph import makers
+from raygrad.proto.ir.nodes import Spill
 
 from ..machine.commands import (
     Command,
@@ -143,6 +145,8 @@ class VirtualDriver:
     asked: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """(run, value) that the client waits for."""
     origins: Origins = field(default_factory=Origins)
+    _answers: list[Event] = field(default_factory=list[Event])
+    """To what the machine has just commanded."""
     """Where values come from."""
     _dropped: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     _gone: set[AwaitedKey] = field(default_factory=set[AwaitedKey])
@@ -204,6 +208,10 @@ class VirtualDriver:
             for value in sorted(one.planned.plan.kept):
                 self.drop(run, value)
         state = self.machine.state
+        while self._heap and (state.replacing or state.recovery is not None):  # else no worker comes
+            self.now, _, happen, what = heappop(self._heap)
+            if happen not in (self.request, self.let_go, self._lose, self._lose_objects, self._drain):
+                happen(*what)
         pinned = [key for worker in self.workers if worker.alive for key in worker.pinned]
         objects = [key for key in self.things if key[0] >= 0 and (key[1] < 0 or key[2] >= 0)]
         if state.runs or pinned or objects or state.exported_bytes or state.saved_bytes:
@@ -267,6 +275,9 @@ class VirtualDriver:
         for command in commands:
             self.traces.commands += 1
             self._carry_out(command)
+        answers, self._answers = self._answers, []
+        for answer in answers:  # at once, as the driver gives them: no client reads in between
+            self._tell(answer)
         for run, value in [*self.asked]:
             if self._is_readable(run, value):
                 self.origins.read(run, value, self.origins.of(self._holder(run, value), run, value))
@@ -347,7 +358,7 @@ class VirtualDriver:
                     worth = is_worth_replanning(*given, gain)
                 except PlanError:  # something is tied to a worker that is to leave
                     worth = False
-                self._at(self.now, self._tell, PlanReviewed(at=self.now, run=run, worth=worth))
+                self._answers.append(PlanReviewed(at=self.now, run=run, worth=worth))
             case WithdrawSegments():
                 self._at(self.now + (self.withdraw_seconds or 0.0), self._withdraw, command)
             case PlanRest():
@@ -435,7 +446,7 @@ class VirtualDriver:
             self.traces.revisions.append((run, self.now))
         plan = None if found is None else found.plan
         sources = self.submissions[run].sources or (None,) * len(residency)
-        self._at(self.now, self._tell, RestPlanned(at=self.now, run=run, plan=plan, sources=sources))
+        self._answers.append(RestPlanned(at=self.now, run=run, plan=plan, sources=sources))
 
     def _plan_recovery(self, command: PlanRecovery) -> None:
         if self._forgotten.intersection([one.run for one in command.runs]):
@@ -466,7 +477,7 @@ class VirtualDriver:
         answer = RecoveryPlanned(
             at=self.now, plans=tuple(plans), hopeless=outcome.hopeless, waits_for=outcome.waits_for, void=outcome.void
         )
-        self._at(self.now, self._tell, answer)
+        self._answers.append(answer)
 
     def _sources(self, run: int) -> tuple[tuple[int, int] | None, ...]:
         return self.submissions[run].sources or (None,) * len(self.plans[run].graph.externals)
@@ -474,7 +485,7 @@ class VirtualDriver:
     def _restart(self, command: RestartWorker) -> None:
         """Have another process take the place of a worker, or not."""
         if self.restart_seconds is None:
-            self._at(self.now, self._tell, WorkerReplaced(at=self.now, worker=command.worker, ok=False))
+            self._answers.append(WorkerReplaced(at=self.now, worker=command.worker, ok=False))
         else:
             self._at(self.now + self.restart_seconds, self._restarted, command.worker)
 
@@ -647,7 +658,7 @@ class VirtualDriver:
         thing = self.things[key]
         worker = self.workers[task.worker]
         size = worker.pinned.get((task.run, task.value), -1)
-        ok = size >= 0 and not task.poisoned
+        ok = size >= 0 and not task.poisoned and not self._is_on_disk(task.run, task.value)
         if ok:
             thing.size = size
             origin = self.origins.of(("pinned", task.worker), task.run, task.value)
@@ -708,6 +719,12 @@ class VirtualDriver:
         if raised is not None:
             self.traces.failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
         return sum(sizes)
+
+    def _is_on_disk(self, run: int, value: int) -> bool:
+        """Tell whether a value is a handle of what its worker has spilled, which cannot be packed."""
+        graph = self.plans[run].graph
+        maker = makers(graph)
+        return value < len(maker) and maker[value] >= 0 and isinstance(graph.nodes[maker[value]], Spill)
 
     def _origins_of_read(self, task: VirtualCall) -> dict[int, Origin]:
         """Return the origins of what a segment has read, by the value in its graph."""

@@ -76,3 +76,16 @@ def test_what_is_lost_where_memory_is_limited_is_made_again():
 @pytest.mark.slow
 def test_four_hundred_more():
     assert try_seeds(SEEDS, SEEDS + 400) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("limits", 6168),  # what was spilled again, since its first handle was used up, and then not read after all
+        ("limits", 11311),  # a handle of what was spilled, which no copy can stand for
+        ("impure", 1428),  # a read between a plan of the recovery and what it makes void
+        ("impure", 5445),  # what waits for a worker that comes when all else is over
+    ],
+)
+def test_trials_that_failed_once(kind: str, seed: int):
+    Trial(seed, **{kind: True}).check()
