@@ -15,13 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from itertools import chain, repeat
-from operator import attrgetter, call, is_, itemgetter
-from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
+from operator import attrgetter, is_, itemgetter
+from types import CellType, CodeType, FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from raygrad.autograd.core.size import Size
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 from raygrad.autograd.nodes.captured_leaves import kind_of_capture
@@ -48,10 +47,6 @@ ABSENT: Final = object()
 
 _ABSENTS: Final = repeat(ABSENT)
 
-_call: Final[Callable[..., Any]] = call
-_content_of: Final = attrgetter("cell_contents")
-_definition_of: Final[Any] = attrgetter("__code__", "__defaults__", "__kwdefaults__")
-
 Generator: TypeAlias = np.random.Generator | np.random.RandomState | random.Random
 """A generator of random numbers, guarded by its state."""
 
@@ -71,10 +66,8 @@ class Guard:
         "_bases",
         "_cells",
         "_classes",
-        "_contents",
         "_copies",
         "_covered",
-        "_definitions",
         "_dicts",
         "_dicts_of",
         "_functions",
@@ -85,7 +78,6 @@ class Guard:
         "_items",
         "_keys",
         "_lengths",
-        "_lookups",
         "_mappings",
         "_names",
         "_ordered",
@@ -94,10 +86,8 @@ class Guard:
         "_roots",
         "_sequences",
         "_slots",
-        "_spaces",
         "_states",
         "_tensors",
-        "_values",
         "has_state",
         "stale_cache",
         "unseen",
@@ -109,17 +99,9 @@ class Guard:
         self.unseen = ""
         self._has_contents = False
         """Whether there is more to compare than variables, functions and members."""
-        self._cells: list[CellType] = []
-        self._contents: list[Any] = []
-        """What the cells contained; `ABSENT` for a variable that was not bound."""
-        self._spaces: list[Mapping[str, Any]] = []
-        self._lookups: list[Callable[[str, Any], Any]] = []
-        self._names: list[str] = []
-        self._values: list[Any] = []
-        """Variables of modules: the dict that each is in, its `get`, the name, and the value that was there."""
-        self._functions: list[FunctionType] = []
-        self._definitions: list[Any] = []
-        """The functions, and what `_definition_of` returned, one after the other."""
+        self._cells: list[tuple[CellType, Any]] = []
+        self._names: list[tuple[Mapping[str, Any], str, Any]] = []
+        self._functions: list[tuple[FunctionType, CodeType, Any, Any]] = []
         self._mappings: list[dict[Any, Any]] = []
         self._copies: list[dict[Any, Any]] = []
         """The dicts as they were."""
@@ -163,9 +145,9 @@ class Guard:
         """Guard those parts of an object that are variables (of enclosing functions, globals, modules) or slots."""
         for role, name, holder, value in parts:
             if role == "cell":
-                self._cell(holder, value)
+                self._cells.append((holder, value))
             elif role == "global" or role == "through module":
-                self._variable(holder, name, value)
+                self._names.append((holder, name, value))
             elif role == "slot":
                 self.has_state = self._has_contents = True
                 if value is ABSENT or not _is_made_by_slots(holder, name) or id(holder) not in self._covered:
@@ -175,21 +157,10 @@ class Guard:
                     self._slots.append(name)
                     self._held.append(value)
 
-    def _cell(self, cell: CellType, value: Any) -> None:
-        self._cells.append(cell)
-        self._contents.append(value)
-
-    def _variable(self, space: Mapping[str, Any], name: str, value: Any) -> None:
-        self._spaces.append(space)
-        self._lookups.append(space.get)
-        self._names.append(name)
-        self._values.append(value)
-
     def function(self, function: FunctionType, parts: Sequence[Part]) -> None:
         """Guard a function's code, defaults, attributes, and those of its parts that are variables."""
         keywords = function.__kwdefaults__
-        self._functions.append(function)
-        self._definitions += _definition_of(function)
+        self._functions.append((function, function.__code__, function.__defaults__, keywords))
         if keywords:
             self._mapping(keywords)
         if function.__dict__:
@@ -206,11 +177,11 @@ class Guard:
             try:
                 cell.cell_contents  # noqa: B018
             except ValueError:
-                self._cell(cell, ABSENT)
+                self._cells.append((cell, ABSENT))
         space, builtin = function.__globals__, function.__builtins__
         for name in names_in(function.__code__).globals:
             if name not in space and name not in builtin:
-                self._variable(space, name, ABSENT)
+                self._names.append((space, name, ABSENT))
 
     def mapping(self, mapping: dict[Any, Any]) -> None:
         """Guard the items of a dict, and their order."""
@@ -321,23 +292,32 @@ class Guard:
         """Return what identifies the variables and objects that are guarded."""
         found: set[Any] = set(self._covered)
         found.update([id(holder) for holder, _, _ in self._always])
-        found.update(map(id, self._cells))
-        found.update(zip(map(id, self._spaces), self._names, strict=True))
+        found.update([id(cell) for cell, _ in self._cells])
+        found.update([(id(space), name) for space, name, _ in self._names])
         found.update([id(owner[0]) for owner in self._owners])
         found.update([id(given[0]) for _, given, _ in self._states])
         return found
 
     def holds(self) -> bool:
         """Tell whether the guarded state is unchanged."""
-        if self._cells and not self._cells_hold():
-            return False
-        names, values = self._names, self._values
-        if names and not all(map(is_, map(_call, self._lookups, names, _ABSENTS), values)):
-            if not all(map(is_same, map(_call, self._lookups, names, _ABSENTS), values)):
+        for cell, value in self._cells:
+            try:
+                now = cell.cell_contents
+            except ValueError:  # not bound
+                if value is ABSENT:
+                    continue
                 return False
-        functions, definitions = self._functions, self._definitions
-        if functions and not all(map(is_, chain.from_iterable(map(_definition_of, functions)), definitions)):
-            if not all(map(is_same, chain.from_iterable(map(_definition_of, functions)), definitions)):
+            if now is not value and not is_same(now, value):
+                return False
+        for space, name, value in self._names:
+            now = space.get(name, ABSENT)
+            if now is not value and not is_same(now, value):
+                return False
+        for function, code, defaults, keywords in self._functions:
+            if function.__code__ is not code or function.__kwdefaults__ is not keywords:
+                return False
+            now = function.__defaults__
+            if now is not defaults and not is_same(now, defaults):
                 return False
         for _, mapping, read, length, values, later in self._owners:
             try:
@@ -352,15 +332,6 @@ class Guard:
             if cls.__mro__ is not bases:
                 return False
         return not self._has_contents or self._state_holds()
-
-    def _cells_hold(self) -> bool:
-        """Tell whether variables of enclosing functions are unchanged."""
-        try:
-            if all(map(is_, map(_content_of, self._cells), self._contents)):
-                return True
-        except ValueError:  # one is not bound
-            pass
-        return all(map(is_same, map(_content_or_absent, self._cells), self._contents))
 
     def _state_holds(self) -> bool:
         """Tell whether the contents of objects are unchanged."""
@@ -409,13 +380,6 @@ class Guard:
         if not all(map(is_same, chain.from_iterable(sequences), self._items)):
             return False
         return all(map(is_same, map(getattr, self._holders, self._slots, _ABSENTS), self._held))
-
-
-def _content_or_absent(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return ABSENT
 
 
 def _is_made_by_slots(holder: Any, name: str) -> bool:
@@ -487,7 +451,7 @@ def is_same(now: Any, before: Any) -> bool:
         return now == before
     if kind is float or kind is complex:
         return repr(now) == repr(before)  # which tells zeros apart, and not what is no number
-    if kind is tuple or kind is Size:
+    if kind is tuple:
         return len(now) == len(before) and all(map(is_same, now, before))
     return isinstance(now, np.number | np.bool) and now.tobytes() == before.tobytes()
 
