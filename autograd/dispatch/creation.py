@@ -242,7 +242,7 @@ def zeros(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, re
     """Return a tensor of zeros."""
     try:
         if out is not None:
-            return fill("zeros", out, dtype, requires_grad, lambda dtype: zeros(*size, dtype=dtype, device=device))
+            return fill(zeros, size, out, dtype, device, requires_grad)
         return made_leaf(device, lambda xp: xp.zeros(sizes_of(size), float_dtype(dtype)), requires_grad)
     except BaseException as error:  # of any kind: it goes on as it is
         leave(error)
@@ -253,7 +253,7 @@ def ones(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, req
     """Return a tensor of ones."""
     try:
         if out is not None:
-            return fill("ones", out, dtype, requires_grad, lambda dtype: ones(*size, dtype=dtype, device=device))
+            return fill(ones, size, out, dtype, device, requires_grad)
         return made_leaf(device, lambda xp: xp.ones(sizes_of(size), float_dtype(dtype)), requires_grad)
     except BaseException as error:  # of any kind: it goes on as it is
         leave(error)
@@ -264,7 +264,7 @@ def empty(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, re
     """Return a tensor whose elements are yet to be written."""
     try:
         if out is not None:
-            return fill("empty", out, dtype, requires_grad, lambda dtype: empty(*size, dtype=dtype, device=device))
+            return fill(empty, size, out, dtype, device, requires_grad)
         return made_leaf(device, lambda xp: xp.empty(sizes_of(size), float_dtype(dtype)), requires_grad)
     except BaseException as error:  # of any kind: it goes on as it is
         leave(error)
@@ -276,7 +276,7 @@ def full(
 ) -> Tensor:
     """Return a tensor filled with one number, of the dtype that the number has."""
     if out is not None:
-        return fill("full", out, dtype, requires_grad, lambda dtype: full(size, fill_value, dtype=dtype, device=device))
+        return fill(full, (size, fill_value), out, dtype, device, requires_grad)
     check_number("full", "fill_value", 2, fill_value)
     wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
     return made_leaf(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
@@ -351,16 +351,12 @@ def arange(
         ValueError: a step that is zero in the integers that are asked for.
     """
     if out is not None:
-        return fill(
-            "arange", out, dtype, requires_grad, lambda dtype: arange(start, end, step, dtype=dtype, device=device)
-        )
+        return fill(arange, (start, end, step), out, dtype, device, requires_grad)
     if start is None or end is None:
         if start is None and end is None:
             raise TypeError("arange() missing 1 required argument: 'end'")
         start, end = 0, end if start is None else start
-    for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
-        check_number("arange", argument, position + 1, value)
-    start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+    start, end, step = numbers_of("arange", start, end, step)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if wanted is not None and wanted.kind in "bc":
         raise MissingKernel(f'"arange" not implemented for {wanted}: make real numbers and convert them')
@@ -369,17 +365,38 @@ def arange(
         start, end, step = int(start), int(end), int(step)
         if given and not step:
             raise ValueError("step must be nonzero")
+    check_steps(start, end, step)
+    if dtype is None:
+        whole = all(isinstance(x, int) for x in (start, end, step))
+        dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
+    count = math.ceil((end - start) / step)
+    return made_leaf(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
+
+
+def numbers_of(function: str, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    """Return the bounds and the step of a range as Python's numbers.
+
+    Raises:
+        TypeError: one is no number.
+    """
+    for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step)), 1):
+        check_number(function, argument, position, value)
+    start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+    return start, end, step
+
+
+def check_steps(start: Any, end: Any, step: Any) -> None:
+    """Check that steps lead from one bound to the other.
+
+    Raises:
+        RuntimeError: a step of zero, or one that leads away from `end`; bounds that are not finite.
+    """
     if step == 0:
         raise AutogradError("step must be nonzero")
     if not math.isfinite(start) or not math.isfinite(end):
         raise AutogradError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise AutogradError("upper bound and lower bound inconsistent with step sign")
-    if dtype is None:
-        whole = all(isinstance(x, int) for x in (start, end, step))
-        dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
-    count = math.ceil((end - start) / step)
-    return made_leaf(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
 
 
 def check_number(function: str, argument: str, position: int, value: Any) -> None:
@@ -412,7 +429,7 @@ def eye(
         RuntimeError: `n` or `m` is negative.
     """
     if out is not None:
-        return fill("eye", out, dtype, requires_grad, lambda dtype: eye(n, m, dtype=dtype, device=device))
+        return fill(eye, (n, m), out, dtype, device, requires_grad)
     for name, extent in (("n", n), ("m", m)):
         if extent is not None and extent < 0:
             raise AutogradError(f"eye: {name} must be greater or equal to 0, got {extent}")

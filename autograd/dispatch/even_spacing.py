@@ -13,7 +13,7 @@ from raygrad.errors import AutogradError, MissingKernel
 
 from ..core import dtypes
 from ..tensor.tensor import Tensor
-from .creation import check_number, float_dtype, made_leaf
+from .creation import check_number, check_steps, float_dtype, made_leaf, numbers_of
 from .operand_errors import wrong_argument
 from .out_arguments import fill
 
@@ -35,9 +35,7 @@ def linspace(
         RuntimeError: `steps` is negative.
     """
     if out is not None:
-        return fill(
-            "linspace", out, dtype, requires_grad, lambda dtype: linspace(start, end, steps, dtype=dtype, device=device)
-        )
+        return fill(linspace, (start, end, steps), out, dtype, device, requires_grad)
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
     _check_steps("linspace", start, end, steps)
     if dtype is None and (isinstance(start, complex) or isinstance(end, complex)):
@@ -93,13 +91,7 @@ def logspace(
         RuntimeError: `steps` is negative.
     """
     if out is not None:
-        return fill(
-            "logspace",
-            out,
-            dtype,
-            requires_grad,
-            lambda dtype: logspace(start, end, steps, base, dtype=dtype, device=device),
-        )
+        return fill(logspace, (start, end, steps, base), out, dtype, device, requires_grad)
     start, end = (x.item() if hasattr(x, "item") else x for x in (start, end))
     _check_steps("logspace", start, end, steps)
     if dtype is None and any(isinstance(x, complex) for x in (start, end)):
@@ -127,15 +119,8 @@ def range(
     """
     if end is None:
         start, end = 0, start
-    for position, (argument, value) in enumerate((("start", start), ("end", end), ("step", step))):
-        check_number("range", argument, position + 1, value)
-    start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
-    if step == 0:
-        raise AutogradError("step must be nonzero")
-    if not (np.isfinite(start) and np.isfinite(end)):
-        raise AutogradError(f"unsupported range: {start} -> {end}")
-    if (end - start) * step < 0:
-        raise AutogradError("upper bound and lower bound inconsistent with step sign")
+    start, end, step = numbers_of("range", start, end, step)
+    check_steps(start, end, step)
     wanted = float_dtype(dtype)
     count = int((end - start) / step) + 1
     return made_leaf(device, lambda xp: (start + step * xp.arange(count)).astype(wanted), requires_grad)

@@ -8,13 +8,14 @@ operand, and what must not be written to is refused as in any other change in pl
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from raygrad.errors import AutogradError
 
 from ..core.dtypes import as_dtype
 from ..core.modes import no_grad, state
+from ..core.pytree import flatten
 from ..core.type_promotion import can_cast
 from ..tensor.tensor import Tensor
 
@@ -66,7 +67,8 @@ def write_to(name: str, out: Any, given: Mapping[str, Any], compute: Callable[[]
     for target in targets:
         if not isinstance(target, Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}")
-    if state.here.grad and any([tensor._requires_grad for tensor in _tensors((*given.values(), *targets))]):
+    leaves, _ = flatten(([*given.values()], [*targets]))
+    if state.here.grad and any([isinstance(one, Tensor) and one._requires_grad for one in leaves]):
         raise AutogradError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
@@ -87,9 +89,11 @@ def write_to(name: str, out: Any, given: Mapping[str, Any], compute: Callable[[]
     return made(targets)
 
 
-def fill(name: str, out: Any, dtype: Any, requires_grad: bool, make: Callable[[Any], Any]) -> Any:
-    """Write to `out` what a factory makes of a dtype: that of `out`, unless one is given; it requires grad from then
-    on, if it is to.
+def fill(
+    factory: Callable[..., Any], args: Sequence[Any], out: Any, dtype: Any, device: Any, requires_grad: bool = False
+) -> Any:
+    """Write to `out` what a factory makes of its arguments, in the dtype of `out` unless one is given; it requires grad
+    from then on, if it is to.
 
     Raises:
         TypeError: `out` is no tensor.
@@ -99,7 +103,7 @@ def fill(name: str, out: Any, dtype: Any, requires_grad: bool, make: Callable[[A
         if dtype is not None and as_dtype(dtype) != out.dtype:
             raise AutogradError(f"dtype {as_dtype(dtype)} does not match dtype of out parameter ({out.dtype})")
         dtype = out.dtype
-    write_to(name, out, {}, lambda: make(dtype))
+    write_to(factory.__name__, out, {}, lambda: factory(*args, dtype=dtype, device=device))
     return out.requires_grad_() if requires_grad else out
 
 
@@ -107,17 +111,6 @@ def _described(out: Any) -> str:
     if isinstance(out, list | tuple):
         return f"a {'list' if isinstance(out, list) else 'tuple'} of {len(cast('Sequence[Any]', out))}"
     return type(out).__name__
-
-
-def _tensors(values: Iterable[Any]) -> list[Tensor]:
-    """Return the tensors among arguments, and in lists of them."""
-    found: list[Tensor] = []
-    for value in values:
-        if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, list | tuple):
-            found += _tensors(cast("Sequence[Any]", value))
-    return found
 
 
 def _check_dtype(result: Tensor, target: Tensor) -> None:

@@ -300,7 +300,7 @@ def randn(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, re
     """Return numbers drawn from the standard normal distribution."""
     try:
         if out is not None:
-            return fill("randn", out, dtype, requires_grad, lambda dtype: randn(*size, dtype=dtype, device=device))
+            return fill(randn, size, out, dtype, device, requires_grad)
         return _drawn("standard_normal", size, dtype, device, requires_grad)
     except BaseException as error:  # of any kind: it goes on as it is
         leave(error)
@@ -311,7 +311,7 @@ def rand(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, req
     """Return numbers drawn evenly from [0, 1)."""
     try:
         if out is not None:
-            return fill("rand", out, dtype, requires_grad, lambda dtype: rand(*size, dtype=dtype, device=device))
+            return fill(rand, size, out, dtype, device, requires_grad)
         return _drawn("random", size, dtype, device, requires_grad)
     except BaseException as error:  # of any kind: it goes on as it is
         leave(error)
@@ -330,9 +330,7 @@ def randint(
 ) -> Tensor:
     """Return integers drawn evenly from [low, high); `low` is 0 when only one bound is given."""
     if out is not None:
-        return fill(
-            "randint", out, dtype, requires_grad, lambda dtype: randint(low, high, size, dtype=dtype, device=device)
-        )
+        return fill(randint, (low, high, size), out, dtype, device, requires_grad)
     if size is None:
         low, high, size = 0, low, high
     if high is None:
@@ -374,7 +372,7 @@ def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_
 def randperm(n: int, *, out: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the integers below `n` in random order."""
     if out is not None:
-        return fill("randperm", out, dtype, False, lambda dtype: randperm(n, dtype=dtype, device=device))
+        return fill(randperm, (n,), out, dtype, device)
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
 
     def drawn(leading: tuple[int, ...]) -> Any:
