@@ -101,8 +101,6 @@ class UserCode:
         hashable = type(obj).__hash__ is not None
         found = self._shipped.get(obj) if hashable else None
         known = found is not None and found.guard.holds()
-        if found is not None and known and not (self._changing or found.captured or self._log.trace):
-            return found  # nearly always
         if found is None or not known:
             found = self._still_shipped(obj) or self._shipped_now(obj)
         if self._changing and not found.shipment.shares_state and self._changing & found.guard.places():
