@@ -24,6 +24,8 @@ from .tensor.tensor import Tensor
 from .vmap import batched_call
 
 _OF_CLASSES = frozenset(("__module__", "__dict__", "__weakref__", "__doc__", "__annotations__"))
+_INNER = frozenset(("edge",))
+"""Methods that only raygrad calls, within functions that cut tracebacks."""
 
 
 def assemble() -> None:
@@ -51,6 +53,6 @@ def _give_methods() -> None:
 def _is_bare(value: object) -> bool:
     """Tell whether a member of a class is a method that users call, or Python for them, and has no boundary yet, at
     which tracebacks are cut."""
-    if type(value) is not FunctionType or has_boundary(value):
+    if type(value) is not FunctionType or has_boundary(value) or value.__name__ in _INNER:
         return False
     return value.__name__[0] != "_" or value.__name__[-2:] == "__"

@@ -153,8 +153,8 @@ def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool, nam
                 _set_up_by_forward(cls, node, args, raw, named)
     finally:
         state.grad = before
-    if flows:
-        sort_into_slots(node, args, cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,))
+    if flows and node.to_save is not None:
+        sort_into_slots(node, node.to_save, args, cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,))
     return node
 
 

@@ -111,35 +111,40 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
         return _any(op, operand, other)
     needed = operand._requires_grad
     other_data = other
-    if type(other) is Tensor:
-        other_data = other._data
-        if type(other_data) is not _ARRAY or other_data.dtype is not dtype:
+    if other is _ABSENT:
+        try:
+            out = kernel(data)
+        except MISUSE as error:
+            raise explained(op, (), (data,), error) from None
+    else:
+        if type(other) is Tensor:
+            other_data = other._data
+            if type(other_data) is not _ARRAY or other_data.dtype is not dtype:
+                return call(op, (operand, other))
+            needed = needed or other._requires_grad
+        elif type(other) not in _PLAIN:
             return call(op, (operand, other))
-        needed = needed or other._requires_grad
-    elif other is not _ABSENT and type(other) not in _PLAIN:
-        return call(op, (operand, other))
-    try:
-        out = kernel(data) if other is _ABSENT else kernel(data, other_data)
-    except MISUSE as error:
-        raise explained(op, (), (data,) if other is _ABSENT else (data, other_data), error) from None
+        try:
+            out = kernel(data, other_data)
+        except MISUSE as error:
+            raise explained(op, (), (data, other_data), error) from None
     if type(out) is not _ARRAY:
         out = np.asarray(out)
-    if needed and here.grad:
-        if other is _ABSENT:
-            return _made(here, op, (operand,), (), (data,), out, True)
-        dtype = out.dtype
-        needed = dtype is _FLOAT64 or dtype.kind in "fc"
-    else:
-        needed = False
     result = _new(Tensor)
+    # what is set here is read soon: an attribute of the instance is found in a third of the time of a default
     result._data = out
     result._counter = None
-    result._requires_grad = needed
     if SCOPES:
         result._made_in = here.scope
-    if needed:
+    if needed and here.grad and ((dtype := out.dtype) is _FLOAT64 or dtype.kind in "fc"):
+        result._requires_grad = True
         result.output_nr = 0
-        result._grad_fn = node_of_two(op, operand, other, data, other_data, out, result)
+        if other is _ABSENT:
+            result._grad_fn = node_of(op, (operand,), (), (data,), (result,), None)
+        else:
+            result._grad_fn = node_of_two(op, operand, other, data, other_data, out, result)
+    else:
+        result._requires_grad = False
     return result
 
 
@@ -159,7 +164,6 @@ def _made(
 ) -> Tensor:
     """Return the one output as a tensor, with its node if one is needed."""
     result = _new(Tensor)
-    # what is set here is read soon: an attribute of the instance is found in a third of the time of a default
     result._data = out
     result._counter = None
     if SCOPES:

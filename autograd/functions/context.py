@@ -457,7 +457,7 @@ CONTEXT_ATTRIBUTES = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
     "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _input_places _places "
     "_given _lent _copied _path _references _edges _metas _sequence _suffix _of_part _pre_hooks _post_hooks "
-    "_tensor_hooks _retained _notes _needed _hooked _site".split()
+    "_tensor_hooks _retained _notes _needed _hooked _applied_in _applied_at".split()
 )
 """Names of the context's own attributes, as opposed to the user's."""
 

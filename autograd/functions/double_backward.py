@@ -249,7 +249,7 @@ class PackedBackward(Node):
             self._since,
             self._outside,
         )
-        above._site = self._site
+        above._applied_with(self)
         return above.outputs()
 
 
@@ -285,5 +285,5 @@ def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode,
     results = run(node, leaves[:a])
     context.__dict__.update(context_changes(before, node))
     packed = PackedBackward(context.name() + "Backward", items, leaves, results, intermediate, since)
-    packed._site = context._site
+    packed._applied_with(context)
     return packed.outputs()

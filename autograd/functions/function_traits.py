@@ -123,7 +123,13 @@ def _may_write(method: Any, depth: int) -> bool:
     for cell in getattr(method, "__closure__", None) or ():
         with suppress(ValueError):  # not bound yet
             named.append(cell.cell_contents)
-    return depth > 0 and any(isinstance(one, FunctionType) and _may_write(one, depth - 1) for one in named)
+    helpers = [one for one in named if isinstance(one, FunctionType) and not _is_own(one)]
+    return depth > 0 and any(_may_write(helper, depth - 1) for helper in helpers)
+
+
+def _is_own(function: FunctionType) -> bool:
+    """Tell whether a function is raygrad's, which sees its own writes."""
+    return str(function.__module__).partition(".")[0] == "raygrad"
 
 
 HELPERS: Final = 2

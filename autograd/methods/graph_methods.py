@@ -103,10 +103,11 @@ class GraphMethods:
 
     def edge(self: Any) -> Edge:
         """Return the edge along which its gradient flows: to its producer, or its accumulator."""
-        node = self._grad_fn if self._view is None else self.grad_fn
+        view = self._view
+        node = self._grad_fn if view is None else self.grad_fn
         if node is not None:
             return node, self.output_nr
-        if self._view is not None and not owns_grad(self):
+        if view is not None and not owns_grad(self):
             return DiscardGrad(self), 0
         known = self._accumulator
         if known is None or (accumulator := known()) is None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from raygrad.tracebacks import Site, show_site
+from raygrad.tracebacks import show_site
 
 from ..core.hooks import ClientHook, HookDict, RemovableHandle
 from ..core.modes import state
@@ -71,8 +72,10 @@ class Node:
     _tensor_hooks: dict[int, HookDict] | None = None
     _retained: dict[int, weakref.ref[Tensor]] | None = None
     _notes: dict[Any, Any] | None = None
-    _site: Site | None = None
-    """Where the user's program recorded it, of a Function."""
+    _applied_in: CodeType | None = None
+    _applied_at: int = 0
+    """Where the user's program applied it, of a Function: the code, and the instruction in it. They are no tuple, which
+    takes longer to make than two attributes."""
     _reached: bool = True
     """Whether it takes gradient at all."""
     _needed: Sequence[bool] | None = None
@@ -158,9 +161,13 @@ class Node:
         return False
 
     def _tell_site(self, error: BaseException) -> None:
-        """Let an error that it raised in a pass tell where the user's program recorded it, if that is known."""
-        if self._site is not None:
-            show_site(error, self._site, self._title())
+        """Let an error that it raised in a pass tell where the user's program applied it, if that is known."""
+        if self._applied_in is not None:
+            show_site(error, (self._applied_in, self._applied_at), self._title())
+
+    def _applied_with(self, node: Node) -> None:
+        """Be of the same line of the user's program as another node."""
+        self._applied_in, self._applied_at = node._applied_in, node._applied_at
 
     def _recorder_of(self) -> Recorder | None:
         """Return the recorder of the session that the node belongs to, if any."""

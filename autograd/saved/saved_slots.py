@@ -74,11 +74,8 @@ slot_of: Any = functools.partial(cast("Any", tuple).__new__, SavedSlot)
 """Makes a `SavedSlot` from a tuple, in a third of the time."""
 
 
-def sort_into_slots(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
+def sort_into_slots(node: FunctionNode, tensors: tuple[Any, ...], args: tuple[Any, ...], raw: Any) -> None:
     """Sort the tensors that forward saved into slots for inputs, outputs and values of its own."""
-    tensors = node.to_save
-    if tensors is None:
-        return
     if type(tensors) is not tuple:
         raise AutogradError(f"ctx.to_save must be a tuple of tensors, got {type(tensors).__name__}")
     dirty = node.dirty_tensors

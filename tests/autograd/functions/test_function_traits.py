@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.functions.function_traits import may_mark, unwritten
+from raygrad.autograd.functions.function_traits import may_mark, may_write, unwritten
 
 
 class Double(rg.autograd.Function):
@@ -125,3 +125,20 @@ def test_arguments_of_one_memory_stay_so_where_one_may_be_changed():
     x, y = base[:, 1:3], base[:, 2]
     _, squared = Changes.apply(x, y.reshape(3, 1))
     assert squared.flatten().tolist() == [(2.0 * n) ** 2 for n in y.clone().div(2.0).tolist()]
+
+
+from_numpy = rg.from_numpy
+
+
+def writing(x):
+    x[0] = 1.0
+
+
+@pytest.mark.parametrize(("helper", "writes"), [(from_numpy, False), (writing, True)])
+def test_raygrads_own_functions_write_to_no_argument_unseen(helper, writes):
+    class Helped(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return helper(x)
+
+    assert may_write(Helped) is writes
