@@ -39,7 +39,6 @@ class FunctionMethods:
     arctanh: Method
     argwhere: Method
     as_strided: Method
-    as_strided_scatter: Method
     baddbmm: Method
     bernoulli: Method
     bincount: Method

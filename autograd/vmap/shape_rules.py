@@ -79,7 +79,7 @@ def _triangle(op_call: BatchedOpCall) -> Any:
     return NotImplemented if (op_call.ranks[0] or 0) < 2 else call(op_call.op, op_call.operands, op_call.params)
 
 
-@batching_rule("unbind", "split", "split_with_sizes")
+@batching_rule("unbind", "split", "split_with_sizes", "unbind_copy", "split_copy", "split_with_sizes_copy")
 def _pieces(op_call: BatchedOpCall) -> Any:
     axis, *bounds = op_call.params
     return call(op_call.op, op_call.operands, (axis + 1, *bounds))

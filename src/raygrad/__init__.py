@@ -85,6 +85,7 @@ _HOMES = {
 __all__ = [*_HOMES, *"amp autograd chaos cuda errors fft func functional interop linalg nn optim special utils".split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _INSTEAD = {
+    "as_strided_scatter": "PyTorch's gradient of it is not its derivative; write to `as_strided` of a clone",
     "bfloat16": "NumPy has no such dtype; raygrad.float16 is as short",
     "Generator": "random numbers are drawn from one stream; raygrad.manual_seed(number) seeds it, in a session too",
     "compile": "session.compile(fn) records a training step once and replays it",

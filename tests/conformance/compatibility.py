@@ -58,13 +58,63 @@ ABSENT: dict[str, str] = {
     "autograd.graph.set_override_stale_capture_stream": "about CUDA streams of PyTorch",
     "autograd.graph.set_warn_on_accumulate_grad_stream_mismatch": "about CUDA streams of PyTorch",
     "func.debug_unwrap": "for looking inside PyTorch's wrappers; there are none here",
-    "func.functional_call": "for torch.nn.Module, which raygrad has not",
     "func.functionalize": "values in a session are functional already",
     "func.rearrange": "of einops; not about derivatives",
-    "func.replace_all_batch_norm_modules_": "for torch.nn.Module, which raygrad has not",
-    "func.stack_module_state": "for torch.nn.Module, which raygrad has not",
+    "func.replace_all_batch_norm_modules_": "`raygrad.nn` has no module of batch normalisation",
 }
 """Names that raygrad has not, and why."""
+
+ABSENT_FUNCTIONS: Mapping[str, str] = {
+    "about PyTorch's own kernels, compiler or devices": """
+        __rdiv__ _batch_norm_with_update _chunk_cat _native_batch_norm_legit _segment_reduce _softmax_backward_data
+        _unsafe_masked_index _unsafe_masked_index_put_accumulate _upsample_bilinear2d_aa grid_sampler_2d grid_sampler_3d
+        hash_tensor jiterator_2inputs_2outputs jiterator_4inputs_with_extra_args jiterator_binary
+        jiterator_binary_return_by_ref jiterator_unary max_pool2d_with_indices_backward native_batch_norm
+        native_dropout_backward native_group_norm native_layer_norm slice torch._scaled_mm torch._scaled_mm_v2
+        torch.ops.aten._efficient_attention_forward torch.ops.aten._flash_attention_forward
+        torch.ops.aten._safe_softmax.default unsafe_chunk unsafe_split
+    """,
+    "NumPy has no such dtype": "bfloat16 chalf",
+    "arrays keep their size, and new ones lie in C order": """
+        empty_permuted empty_strided new_empty_strided resize_ resize_as_
+    """,
+    "tensors are dense; a Function may hold a matrix of scipy.sparse (docs/functions.md)": """
+        sparse.mm sparse.sampled_addmm to_sparse
+    """,
+    "torch.masked: `where` with the neutral number in place of what is masked, then the reduction": """
+        masked.amax masked.amin masked.argmax masked.argmin masked.cumprod masked.cumsum masked.log_softmax
+        masked.logaddexp masked.logsumexp masked.mean masked.median masked.norm masked.normalize masked.prod
+        masked.softmax masked.softmin masked.std masked.sum masked.var
+    """,
+    "torch.signal: `hann_window` and its kind, or SciPy's windows": """
+        signal.windows.bartlett signal.windows.blackman signal.windows.cosine signal.windows.exponential
+        signal.windows.gaussian signal.windows.general_cosine signal.windows.general_hamming signal.windows.hamming
+        signal.windows.hann signal.windows.kaiser signal.windows.nuttall
+    """,
+    "older names: `nn.functional.interpolate`": "nn.functional.upsample_bilinear nn.functional.upsample_nearest",
+    "PyTorch's gradient of it is not its derivative (its gradcheck says so): write to `as_strided` of a clone": """
+        as_strided_scatter
+    """,
+    "not built": """
+        linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve nn.functional.ctc_loss
+        nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d nn.functional.linear_cross_entropy
+        nn.functional.multi_head_attention_forward
+    """,
+}
+"""The operations that PyTorch has samples of (OpInfo) and raygrad has not, by the reason."""
+
+ABSENT_ATTRIBUTES: Mapping[str, str] = {
+    "dtype.is_floating_point, dtype.is_complex": (
+        "dtypes are NumPy's: `raygrad.is_floating_point(x)`, `raygrad.is_complex(x)`, or `dtype.kind`"
+    ),
+    "dtype.to_real, dtype.to_complex": "dtypes are NumPy's: `raygrad.result_type(dtype, raygrad.complex64)`",
+    "Tensor.is_sparse and the methods of sparse and quantized tensors": "tensors are dense",
+    "Tensor.storage, untyped_storage, set_, share_memory_, pin_memory, record_stream": (
+        "memory is that of NumPy's and CuPy's arrays: `x.numpy()` shares it"
+    ),
+    "Tensor.map_, apply_": "Python functions of numbers: `np.vectorize` of `x.numpy()`",
+}
+"""Attributes that ported programs ask for and raygrad has not, and what to write instead."""
 
 
 def present(module: str, name: str) -> bool:
@@ -135,6 +185,20 @@ def _names() -> Iterator[str]:
             reason = ABSENT.get(f"{module}.{name}", "not built yet")
             yield f"| `{name}` | {'yes' if present(module, name) else 'no: ' + reason} |"
         yield ""
+    yield "### Functions and methods"
+    yield ""
+    yield (
+        "PyTorch describes its operations by samples (OpInfo); the suite compares raygrad with them "
+        "(`python -m tests.opinfo`), by function, method, in-place form and `out=`. These are missing:"
+    )
+    yield ""
+    yield "| missing | why, or what to write instead |"
+    yield "|---|---|"
+    for reason, names in ABSENT_FUNCTIONS.items():
+        yield f"| {', '.join([f'`{name}`' for name in names.split()])} | {reason} |"
+    for name, reason in ABSENT_ATTRIBUTES.items():
+        yield f"| {name} | {reason} |"
+    yield ""
 
 
 def _behaviours() -> Iterator[str]:

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from .compatibility import ABSENT, NAMES, PAGE, eager_only, named_in_tests, page, present
+from .compatibility import ABSENT, ABSENT_FUNCTIONS, NAMES, PAGE, eager_only, named_in_tests, page, present
 from .ids import DIFFERS, IDS
 from .programs import PROGRAMS
 
@@ -46,3 +46,11 @@ def test_the_names_are_those_of_pytorch(module: str):
     home = importlib.import_module(f"torch.{module}")
     assert not [name for name in NAMES[module] if not hasattr(home, name)]
     assert not set(getattr(home, "__all__", [])) - set(NAMES[module])
+
+
+@pytest.mark.oracle
+def test_the_missing_operations_are_those_that_pytorch_has_samples_of():
+    pytest.importorskip("torch")
+    opinfo = importlib.import_module("tests.opinfo.entries")
+    missing = {info.name for info in opinfo.op_db} - {entry.info.name for entry in opinfo.entries()}
+    assert {name for names in ABSENT_FUNCTIONS.values() for name in names.split()} == missing

@@ -13,8 +13,6 @@ _OUT: Final = (
     "to which casting is safe"
 )
 
-AS_STRIDED_SCATTER: Final = "PyTorch gives the input the gradient of what is overwritten, which its gradcheck refuses"
-
 KNOWN: Final[dict[str, dict[str, str]]] = {
     "__radd__": {
         "error inputs": "a number is given for self, which Python never does",
@@ -40,11 +38,6 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "argwhere": {
         "vmap": "depends on data, which vmap does not know",
-    },
-    "as_strided_scatter": {
-        "gradients": AS_STRIDED_SCATTER,
-        "double backward": AS_STRIDED_SCATTER,
-        "session": AS_STRIDED_SCATTER,
     },
     "baddbmm": {
         "vmap": "PyTorch's vmap gives float32 of integers, whose function gives int64",

@@ -10,11 +10,13 @@ from typing import Any
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ...core import dtypes
 from ...dispatch.dispatch import call
 from ...dispatch.shape_errors import check_index
 from ...registry.define_op import Op, Shape, axis_of, broadcast_shape, define, infer_shaped, space_of
 from ...registry.dtype_constraints import alike
 from ..elementwise.where import where
+from ..layout.axis_order import to_dtype
 from ..layout.shape import expand, reshape
 from .indexing import INDEX, INDEX_PUT, zeros_around
 
@@ -146,10 +148,22 @@ _GATHER_GRAD = define(
 )
 
 
+def grid_index(name: str, index: Any) -> Any:
+    """Return an index for `gather` and its kind: PyTorch does not ask for the dtype of one without elements.
+
+    Raises:
+        RuntimeError: its elements are not of int32 or int64.
+    """
+    if (index.dtype.kind != "i" or index.dtype.itemsize < 4) and not math.prod(index.shape):
+        return to_dtype(index, dtypes.int64)
+    check_index(name, index)
+    return index
+
+
 def gather(input: Any, dim: int, index: Any) -> Any:
     """Return `input[i][index[i][j][k]][k]` (for `dim` 1 of three), in the shape of `index`."""
     axis = axis_of(dim, input.ndim)
-    check_index("gather", index)
+    index = grid_index("gather", index)
     if input.ndim != index.ndim and input.ndim + index.ndim == 1:  # a number counts as a vector of one
         return reshape(gather(reshape(input, (-1,)), 0, reshape(index, (-1,))), index.shape)
     if 0 in index.shape and index.ndim != input.ndim:  # nothing is gathered, in whatever shape
@@ -201,7 +215,6 @@ def _scatter(a: Any, index: Any, source: Any, axis: int, accumulate: bool) -> An
 
 def _scatter_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> Any:
     axis, _ = params
-    check_index("scatter", index)
     check_grid("scatter", index.shape, a.shape, axis)
     if not hasattr(source, "shape"):
         return a.shape, a.dtype
@@ -238,7 +251,7 @@ _SCATTER = define("scatter", ("a", "index", "source"), _scatter, _scatter_infer,
 
 def put_along_dim(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read."""
-    axis = axis_of(dim, input.ndim)
+    axis, index = axis_of(dim, input.ndim), grid_index("scatter", index)
     _scatter_infer((axis, False), input, index, src)
     return call(_SCATTER, (input, index, src), (axis, False))
 
@@ -263,6 +276,6 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return `input` with the elements of `src` added at the places that `gather` would read."""
     if (levelled := levelled_grids(input, index, src)) is not None:
         return reshape(scatter_add(levelled[0], dim, *levelled[1:]), input.shape)
-    axis = axis_of(dim, input.ndim)
+    axis, index = axis_of(dim, input.ndim), grid_index("scatter_add", index)
     _scatter_infer((axis, True), input, index, src)
     return call(_SCATTER, (input, index, src), (axis, True))

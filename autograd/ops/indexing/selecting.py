@@ -16,7 +16,7 @@ import numpy as np
 from raygrad.errors import AutogradError, MissingKernel, ShapeError
 
 from ...dispatch.dispatch import call
-from ...dispatch.shape_errors import check_index, is_at_hand
+from ...dispatch.shape_errors import is_at_hand
 from ...registry.define_op import axis_of, broadcast_shape, conj, define, like_operand, quiet, real_of, space_of
 from ...registry.dtype_constraints import alike, no_bools, no_complex
 from ...tensor.tensor import Tensor
@@ -34,6 +34,7 @@ from .gathering import (
     checked_gathered,
     gather,
     grid_of,
+    grid_index,
     levelled_grids,
     put_along_dim,
     scatter_add,
@@ -278,8 +279,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     if (levelled := levelled_grids(input, index, src)) is not None:
         out = scatter_reduce(levelled[0], dim, *levelled[1:], reduce, include_self=include_self)
         return reshape(out, input.shape)
-    axis = axis_of(dim, input.ndim)
-    check_index("scatter_reduce", index)
+    axis, index = axis_of(dim, input.ndim), grid_index("scatter_reduce", index)
     check_grid("scatter_reduce", index.shape, input.shape, axis)
     if index.ndim != src.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
         raise ShapeError(

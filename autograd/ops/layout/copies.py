@@ -1,6 +1,6 @@
 """Copies of views: `permute_copy`, `unsqueeze_copy` and their kind give what the view shows, in memory of its own.
 
-Each applies the function of the view, and copies its result.
+Each applies the function of the view, and copies its result. Those of several views are in `joining`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,17 @@ from raygrad.errors import AutogradError
 from ...registry.codegen import compile_wrapper
 from ...registry.define_op import axis_of
 from ..elementwise import complex_numbers
-from . import diagonals, joining, rearranging, shape, striding, windows
+from . import diagonals, joining, shape, striding, windows
 
 PUBLIC = """
     alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy select_copy slice_copy
-    split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy
-    view_as_complex_copy view_as_real_copy view_copy
+    squeeze_copy t_copy transpose_copy unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy
 """.split()
 
 
-def _copied(view: Callable[..., Any], name: str, several: bool = False) -> Any:
+def _copied(view: Callable[..., Any], name: str) -> Any:
     """Return the function that copies what a function of views shows."""
-    body = "    return _copy(_function({plain}))\n"
-    if several:
-        body = "    return tuple([_copy(part) for part in _function({plain})])\n"
-    made = compile_wrapper(view, body, {"_copy": shape.clone}, __name__)
+    made = compile_wrapper(view, "    return _copy(_function({plain}))\n", {"_copy": shape.clone}, __name__)
     made.__name__ = made.__qualname__ = name
     made.__module__ = __name__
     made.__doc__ = f"Return a copy of what `{name.removesuffix('_copy')}` shows; see there."
@@ -62,12 +58,9 @@ expand_copy = _copied(shape.expand, "expand_copy")
 narrow_copy = _copied(joining.narrow, "narrow_copy")
 permute_copy = _copied(shape.permute, "permute_copy")
 select_copy = _copied(joining.select, "select_copy")
-split_copy = _copied(joining.split, "split_copy", several=True)
-split_with_sizes_copy = _copied(rearranging.split_with_sizes, "split_with_sizes_copy", several=True)
 squeeze_copy = _copied(shape.squeeze, "squeeze_copy")
 t_copy = _copied(shape.t, "t_copy")
 transpose_copy = _copied(shape.transpose, "transpose_copy")
-unbind_copy = _copied(joining.unbind, "unbind_copy", several=True)
 unfold_copy = _copied(windows.unfold, "unfold_copy")
 unsqueeze_copy = _copied(shape.unsqueeze, "unsqueeze_copy")
 view_as_complex_copy = _copied(complex_numbers.view_as_complex, "view_as_complex_copy")

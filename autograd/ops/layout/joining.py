@@ -22,7 +22,8 @@ from ...storage.view import mark_multiple_views
 from .shape import dense_copy, expand, reshape
 
 PUBLIC = """
-    cat chunk concat concatenate hstack narrow repeat select split stack tile unbind vstack
+    cat chunk concat concatenate hstack narrow repeat select split split_copy split_with_sizes_copy stack tile unbind
+    unbind_copy vstack
 """.split()
 
 
@@ -210,42 +211,67 @@ def _piece(operands: Sequence[Any], params: tuple[Any, ...], number: int) -> Any
     return get_op("getitem"), (operands[0], tuple(index)), ()
 
 
-_UNBIND = define(
-    "unbind", ("a",), _unbind, _unbind_infer, _unbind_backward, saves="none", outputs=MANY, view=True, shown=_piece
-)
-_SPLIT, _SPLIT_WITH_SIZES = (
-    define(name, ("a",), _split, _split_infer, _split_backward, saves="none", outputs=MANY, view=True, shown=_piece)
-    for name in ("split", "split_with_sizes")
-)
+def _ops_of_pieces(name: str, kernel: Any, infer: Any, backward: Any) -> tuple[Op, Op]:
+    """Declare the op whose outputs are views, and the one whose outputs are copies of them."""
+
+    def copies(a: Any, *params: Any) -> tuple[Any, ...]:
+        return tuple([part.copy(order="C") for part in kernel(a, *params)])
+
+    views = define(name, ("a",), kernel, infer, backward, saves="none", outputs=MANY, view=True, shown=_piece)
+    return views, define(f"{name}_copy", ("a",), copies, infer, backward, saves="none", outputs=MANY)
+
+
+_UNBIND, _UNBIND_COPY = _ops_of_pieces("unbind", _unbind, _unbind_infer, _unbind_backward)
+_SPLIT, _SPLIT_COPY = _ops_of_pieces("split", _split, _split_infer, _split_backward)
+_SPLIT_WITH_SIZES, _SPLIT_WITH_SIZES_COPY = _ops_of_pieces("split_with_sizes", _split, _split_infer, _split_backward)
 
 
 def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Return the pieces of `input` along `dim`: of one size (the last may be smaller), or of the given sizes."""
+    if isinstance(split_size_or_sections, int):
+        return _pieces(_SPLIT, input, *_cut(input, split_size_or_sections, dim))
+    return _pieces(_SPLIT_WITH_SIZES, input, *_cut(input, split_size_or_sections, dim))
+
+
+def split_copy(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
+    """Return copies of the pieces of `input` along `dim`, of one size; the last may be smaller."""
+    return _pieces(_SPLIT_COPY, input, *_cut(input, split_size, dim))
+
+
+def split_with_sizes_copy(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Return copies of the pieces of `input` along `dim` that have the given sizes."""
+    return _pieces(_SPLIT_WITH_SIZES_COPY, input, *_cut(input, split_sizes, dim))
+
+
+def _cut(input: Any, size_or_sizes: int | Sequence[int], dim: int) -> tuple[int, list[int]]:
+    """Return the axis that is split, and the sizes of the pieces."""
     if not input.ndim:
         raise AutogradError("split expects at least a 1-dimensional tensor")
     axis = axis_of(dim, input.ndim)
     extent = input.shape[axis]
-    if isinstance(split_size_or_sections, int):
-        size = split_size_or_sections
+    if isinstance(size_or_sizes, int):
+        size = size_or_sizes
         if size < 0 or (size == 0 and extent):
             raise AutogradError(f"split expects split_size be positive, but got split_size={size}")
-        sizes = [min(size, extent - start) for start in range(0, extent, size)] if extent else [0]
-    else:
-        sizes = [int(size) for size in split_size_or_sections]
-        if sum(sizes) != extent or min(sizes, default=0) < 0:
-            raise AutogradError(
-                f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's size at dimension "
-                f"{axis}), but got split_sizes={sizes}"
-            )
-        return _pieces(_SPLIT_WITH_SIZES, input, axis, sizes)
-    return _pieces(_SPLIT, input, axis, sizes)
+        return axis, [min(size, extent - start) for start in range(0, extent, size)] if extent else [0]
+    sizes = [int(size) for size in size_or_sizes]
+    if sum(sizes) != extent or min(sizes, default=0) < 0:
+        raise AutogradError(
+            f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's size at dimension "
+            f"{axis}), but got split_sizes={sizes}"
+        )
+    return axis, sizes
 
 
 def _pieces(op: Op, input: Any, axis: int, sizes: Sequence[int]) -> tuple[Any, ...]:
     if not sizes:
         return ()
     bounds = (0, *itertools.accumulate(sizes))
-    return mark_multiple_views(call(op, (input,), (axis, tuple(itertools.pairwise(bounds)))))
+    return _marked(op, call(op, (input,), (axis, tuple(itertools.pairwise(bounds)))))
+
+
+def _marked(op: Op, pieces: tuple[Any, ...]) -> tuple[Any, ...]:
+    return mark_multiple_views(pieces) if op.view else pieces
 
 
 def split_by_sizes(input: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
@@ -270,10 +296,19 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Return the slices of `input` along `dim`, without that dimension."""
+    return _slices(_UNBIND, input, dim)
+
+
+def unbind_copy(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Return copies of the slices of `input` along `dim`, without that dimension."""
+    return _slices(_UNBIND_COPY, input, dim)
+
+
+def _slices(op: Op, input: Any, dim: int) -> tuple[Any, ...]:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axis = axis_of(dim, input.ndim)
-    return mark_multiple_views(call(_UNBIND, (input,), (axis,))) if input.shape[axis] else ()
+    return _marked(op, call(op, (input,), (axis,))) if input.shape[axis] else ()
 
 
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:

@@ -23,7 +23,7 @@ from ...storage.storage import owner_of
 from ...storage.stride_geometry import layout_in_memory, strides_of
 from ...storage.view_geometry import WRITTEN_TWICE, GeometricView, ViewGeometry, element_numbers, geometry_from_strides
 
-PUBLIC = "as_strided as_strided_scatter".split()
+PUBLIC = ["as_strided"]
 
 Place = tuple[Shape, Shape, int]
 """Shape, strides and offset in memory, in elements."""
@@ -211,28 +211,6 @@ def put_placed(input: Any, value: Any, shape: Shape, strides: Shape, offset: int
     if overlaps_itself(shape, strides):
         raise AutogradError(WRITTEN_TWICE)
     return call(_PUT_STRIDED, (input, value), (shape, strides, offset, order))
-
-
-def as_strided_scatter(
-    input: Any, src: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Any:
-    """Return a copy of `input` with `src` as the elements that `as_strided` shows; see there.
-
-    Raises:
-        RuntimeError: `src` is not of that size, or it shows elements more than once.
-    """
-    shape, steps = sizes_of((size,)), sizes_of((stride,))
-    if tuple(src.shape) != shape:
-        raise ShapeError(
-            "as_strided_scatter: expected src to have a size equal to the slice of self. src size = "
-            f"{list(src.shape)}, slice size = {list(shape)}"
-        )
-    if overlaps_itself(shape, steps):
-        raise AutogradError(WRITTEN_TWICE)
-    place = geometry_from_strides(input.shape, _strides_in_elements(input), 1, storage_offset or 0, shape, steps)
-    if place is None:
-        raise AutogradError(_outside(input, shape, steps, storage_offset or 0))
-    return put_placed(input, src, shape, place.strides, place.offset, place.order)
 
 
 # ---- views by dtype --------------------------------------------------------------------------------------------------

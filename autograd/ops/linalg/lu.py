@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError, DtypeError, LinAlgError, ShapeError
 
 from ...core import dtypes
 from ...dispatch.dispatch import call
-from ...registry.define_op import define, like_operand, quiet, space_of
+from ...registry.define_op import Part, define, define_together, like_operand, quiet, space_of
 from ...registry.dtype_constraints import floats_alone, takes
 from ..layout.axis_order import to_dtype
 from ..layout.diagonals import tril, triu
@@ -136,6 +136,46 @@ _LU = define(
 )
 
 
+def _lower(packed: Any) -> Any:
+    rows, columns = packed.shape[-2:]
+    k = min(rows, columns)
+    xp: Any = space_of(packed)
+    return xp.tril(packed[..., :k], -1) + xp.eye(rows, k, dtype=packed.dtype)
+
+
+def _lower_infer(params: tuple[Any, ...], packed: Any) -> Any:
+    return (*packed.shape[:-1], min(packed.shape[-2:])), packed.dtype
+
+
+def _lower_backward(ctx: Any, g: Any) -> Any:
+    return _widened(tril(g, -1), ctx.inputs[0][0], -1)
+
+
+def _upper(packed: Any) -> Any:
+    return space_of(packed).triu(packed[..., : min(packed.shape[-2:]), :])
+
+
+def _upper_infer(params: tuple[Any, ...], packed: Any) -> Any:
+    *batch, rows, columns = packed.shape
+    return (*batch, min(rows, columns), columns), packed.dtype
+
+
+def _upper_backward(ctx: Any, g: Any) -> Any:
+    return _widened(triu(g), ctx.inputs[0][0], -2)
+
+
+def _widened(g: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """Return a gradient with zeros behind it, up to the extent that `shape` has along an axis."""
+    missing = list(shape)
+    missing[axis] -= g.shape[axis]
+    return cat([g, like_operand(space_of(g).zeros(missing, g.dtype), g)], axis) if missing[axis] else g
+
+
+_UNPACK = define_together(
+    "lu_unpack", Part(_lower, _lower_infer, _lower_backward, 0), Part(_upper, _upper_infer, _upper_backward, 0)
+)
+
+
 class PackedLU(NamedTuple):
     """What `lu_factor` returns."""
 
@@ -232,13 +272,12 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
         ShapeError: shapes that do not fit.
     """
     _check_packed("lu_unpack", LU_data, LU_pivots)
-    rows, columns = LU_data.shape[-2:]
-    k = min(rows, columns)
+    rows = LU_data.shape[-2]
     nothing = LU_data[..., :0].reshape((0,)) if not (unpack_data and unpack_pivots) else None
     permutation = _permutation_of(LU_pivots, rows, LU_data.dtype) if unpack_pivots else nothing
     if not unpack_data:
         return LU(permutation, nothing, nothing)
-    return LU(permutation, _unit(LU_data[..., :k]), triu(LU_data[..., :k, :]))
+    return LU(permutation, *call(_UNPACK, (LU_data,)))
 
 
 @takes(floats_alone)

@@ -14,7 +14,7 @@ from ...dispatch.dispatch import call
 from ...registry.define_op import broadcast_shape, define, like_operand, space_of
 from ...registry.dtype_constraints import alike, floats_alone, takes
 from ..layout.axis_order import zeros_as
-from ..layout.shape import expand, transpose
+from ..layout.shape import clone, expand, transpose
 from ..reduction import vector_norms
 from . import factorizations, norms
 from .factorizations import QR, takes_square_matrices
@@ -138,10 +138,10 @@ def svd_factors(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
 def triangular_solve(
     b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
-    """Return the X with `A @ X = b` for triangular matrices A, or with A's transpose, and A itself."""
+    """Return the X with `A @ X = b` for triangular matrices A, or with A's transpose, and a copy of A."""
     matrices = _transposed(A) if transpose else A
     found = solve_triangular(matrices, b, upper=upper != transpose, unitriangular=unitriangular)
-    return TriangularSolution(found, A)
+    return TriangularSolution(found, clone(A))
 
 
 def _transposed(A: Any) -> Any:

@@ -83,8 +83,6 @@ class FunctionsAsMethods:
         """Return the indices of the elements that are not zero, one row each; in a session, waits for their number."""
     def as_strided(self, size: Sequence[_b.int], stride: Sequence[_b.int], storage_offset: _b.int | None = ...) -> Tensor:
         """Return a view of other size and strides, counted in elements of memory."""
-    def as_strided_scatter(self, src: _Operand, size: Sequence[_b.int], stride: Sequence[_b.int], storage_offset: _b.int | None = ...) -> Tensor:
-        """Return a copy of `input` with `src` as the elements that `as_strided` shows; see there."""
     def asin(self) -> Tensor:
         """Return the inverse sine."""
     def asinh(self) -> Tensor:
@@ -558,7 +556,7 @@ class FunctionsAsMethods:
     def transpose(self, dim0: _b.int, dim1: _b.int) -> Tensor:
         """Return `input` with two dimensions exchanged."""
     def triangular_solve(self, A: _Operand, upper: _b.bool = ..., transpose: _b.bool = ..., unitriangular: _b.bool = ...) -> Any:
-        """Return the X with `A @ X = b` for triangular matrices A, or with A's transpose, and A itself."""
+        """Return the X with `A @ X = b` for triangular matrices A, or with A's transpose, and a copy of A."""
     def tril(self, diagonal: _b.int = ...) -> Tensor:
         """Return the lower triangle of the last two dimensions, zeros above."""
     def triu(self, diagonal: _b.int = ...) -> Tensor:
