@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from types import FunctionType, ModuleType
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -28,16 +28,21 @@ _PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np
 @final
 class Embedding:
     """A pickled object without its tensors. Each tensor is (position of an argument, kind) or, with position -1, the
-    next of the node's own inputs, of a kind (`kind_of`)."""
+    next of the node's own inputs, of a kind (`kind_of`).
 
-    __slots__ = ("data", "places")
+    If it is `of_several`, the object is a tuple of arguments that hold objects in common, and this stands for the first
+    of them; a `GroupedArgument` stands for each other one.
+    """
 
-    def __init__(self, data: bytes, places: tuple[tuple[int, int], ...]) -> None:
+    __slots__ = ("data", "of_several", "places")
+
+    def __init__(self, data: bytes, places: tuple[tuple[int, int], ...], of_several: bool = False) -> None:
         self.data = data
         self.places = places
+        self.of_several = of_several
 
     def __reduce__(self) -> Any:
-        return Embedding, (self.data, self.places)
+        return Embedding, (self.data, self.places, self.of_several)
 
     @property
     def kinds(self) -> list[int]:
@@ -56,7 +61,13 @@ class Embedding:
         return load(self.data, (), tensors)
 
 
-BOXES: Final = frozenset((Embedding, FormedArray))
+class GroupedArgument(NamedTuple):
+    """An argument that was pickled with others, and its number among them."""
+
+    number: int
+
+
+BOXES: Final = frozenset((Embedding, FormedArray, GroupedArgument))
 """What stands for an argument until forward is called."""
 
 
@@ -137,17 +148,28 @@ def opened(
     """Return the arguments with embeddings unpickled and arrays laid out, and the positions of arguments that are
     nested in one."""
     position, inside = 0, set[int]()
+    made: dict[int, Any] = {}  # what is given twice is one object
+    together: tuple[Any, ...] = ()
 
     def one(value: Any) -> Any:
-        nonlocal position
-        if type(value) is FormedArray:
-            return value.opened()
-        if type(value) is not Embedding:
+        nonlocal position, together
+        if type(value) is GroupedArgument:
+            return together[value.number]
+        if type(value) not in BOXES:
             return value
-        own = values[position : position + value.own]
-        position += len(own)
-        inside.update([place for place, _ in value.places if place >= 0])
-        return value.opened(args, own)
+        if id(value) in made:
+            return made[id(value)]
+        if type(value) is FormedArray:
+            found: Any = value.opened()
+        else:
+            own = values[position : position + value.own]
+            position += len(own)
+            inside.update([place for place, _ in value.places if place >= 0])
+            found = value.opened(args, own)
+            if value.of_several:
+                together, found = found, found[0]
+        made[id(value)] = found
+        return found
 
     everything = [one(arg) for arg in args], {name: one(value) for name, value in named.items()}
     if position != len(values):

@@ -142,7 +142,7 @@ class _Forward:
         if not self._only_tensors:
             named = {name: slots[source] for name, source in zip(self._names, self._given_by_name, strict=True)}
             boxed = [value for value in (*args, *named.values()) if type(value) in BOXES]
-            embedded = [value for value in boxed if type(value) is Embedding]
+            embedded = list({id(value): value for value in boxed if type(value) is Embedding}.values())
         captured, leaves, recorded = self._captured, self._leaves, self._recorded
         beside = len(captured) - sum([one.own for one in embedded])
         read = [slots[s] for s in captured[:beside]] if beside else []

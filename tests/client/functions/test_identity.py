@@ -12,7 +12,7 @@ import pytest
 
 import raygrad as rg
 
-from . import identity_programs as programs
+from . import common_object_programs, identity_programs as programs
 
 
 def test_dr_13_objects_are_themselves_eagerly() -> None:
@@ -63,6 +63,13 @@ def test_dr_13_objects_of_one_class_and_state_stay_apart(session: Any) -> None:
         assert [tells.apply(rg.ones(()), one).item() for one in same] == [1, 2, 3, 4]
         assert [tells.apply(rg.ones(()), one).item() for one in other] == [0, 0, 0, 0]
         assert tells.apply(rg.ones(())).item() == 1
+
+
+def test_dr_13_what_arguments_hold_in_common_is_one_object(session: Any) -> None:
+    expected = common_object_programs.values()
+    assert len(set(expected)) > 4
+    with session:
+        assert common_object_programs.values() == expected
 
 
 def test_h17_a_constant_that_is_changed_reads_what_it_was_when_it_was_recorded(session: Any) -> None:

@@ -11,7 +11,14 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.nodes.captured_leaves import LEAF
 from raygrad.errors import NotShippable
-from raygrad.workers.code.nested_tensors import Embedding, extract_tensors, holds_tensors, nested_tensors_of, opened
+from raygrad.workers.code.nested_tensors import (
+    Embedding,
+    GroupedArgument,
+    extract_tensors,
+    holds_tensors,
+    nested_tensors_of,
+    opened,
+)
 
 
 class Layer:
@@ -44,10 +51,11 @@ def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
     data, tensors = extract_tensors({"same": Layer(w), "again": [w, other]})
     assert [tensor is one for tensor, one in zip(tensors, (w, other), strict=True)] == [True, True]
     given = rg.tensor([1.0, 2.0], dtype=rg.float64)
-    embedding = pickle.loads(pickle.dumps(Embedding(data, ((1, 2), (-1, 2)))))
+    embedding, other = [pickle.loads(pickle.dumps(Embedding(data, ((1, 2), (-1, 2))))) for _ in range(2)]
     assert embedding.own == 1
-    tensors = nested_tensors_of([embedding, embedding], [0, 1], [np.ones(2), np.zeros(2)])
-    args, named, inside = opened((None, given, embedding), {"copy": embedding}, tensors)
+    tensors = nested_tensors_of([embedding, other], [0, 1], [np.ones(2), np.zeros(2)])
+    args, named, inside = opened((None, given, embedding), {"copy": other, "same": embedding}, tensors)
+    assert named["same"] is args[2]
     assert args[2]["same"].weight is given
     assert args[2]["again"][0] is given
     assert args[2]["again"][1].tolist() == [1.0, 1.0]
@@ -70,3 +78,13 @@ def test_values_that_do_not_fit_are_refused() -> None:
     data, _ = extract_tensors([leaf()])
     with pytest.raises(NotShippable, match="2 tensors came for objects that hold 1"):
         opened((Embedding(data, ((-1, 2),)),), {}, [leaf(), leaf()])
+
+
+def test_arguments_that_were_pickled_together_hold_one_object() -> None:
+    held = [1]
+    data, _ = extract_tensors((held, {"held": held}, [held]))
+    box = pickle.loads(pickle.dumps(Embedding(data, (), of_several=True)))
+    args, named, _ = opened((box, GroupedArgument(2)), {"one": GroupedArgument(1)}, [])
+    assert args == (held, [held])
+    assert args[1][0] is args[0]
+    assert named["one"]["held"] is args[0]

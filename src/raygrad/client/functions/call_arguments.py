@@ -16,12 +16,15 @@ from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.storage.storage import has_views
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.workers.code.nested_tensors import GroupedArgument
+from raygrad.workers.code.visitor import PLAIN
 
-from ..recording.records import OBJECTS, Constant, place_embedded, snapshot
+from ..recording.records import OBJECTS, Constant, embedded, place_embedded, snapshot
 from .aliased_arguments import AliasedArguments, find_aliased
 from .call_costs import BY_NAME, CallCost
 from .leaf_gradients import reachable_leaves
 from .numeric_arguments import CONTAINERS, PLAIN_NUMBERS, NumericRun, exact_numbers, is_number, plain_data
+from .objects_in_common import HOLD_NOTHING, arguments_together
 from .observed_signature import FunctionSignature, declared_signature
 from .saved_policy import RECOMPUTE, STORE, policy_of
 
@@ -42,6 +45,7 @@ class CallArguments:
         "flags",
         "fn",
         "general",
+        "grouped",
         "inputs",
         "key",
         "leaves",
@@ -62,6 +66,7 @@ class CallArguments:
         "shared",
         "shipped",
         "sources",
+        "together",
         "where",
         "written",
     )
@@ -109,6 +114,10 @@ class CallArguments:
         """The arguments that are numbers."""
         self.places: Sequence[int | str] = ()
         """Where these are: positions, and names of keyword-only ones."""
+        self.together: dict[int | str, int] = NONE
+        """The places of arguments that hold an object in common, and their numbers among these."""
+        self.grouped: tuple[Any, ...] = ()
+        """These arguments."""
         self.presumed: NumericRun | None = None
         """The run with other numbers whose signature is presumed."""
         self._read_arguments()
@@ -123,6 +132,8 @@ class CallArguments:
         """Find where the arguments come from, and what of them belongs to the key."""
         recorder, key = self.recorder, self.key
         sources: list[Any] = []
+        if len([arg for arg in self.args if type(arg) not in HOLD_NOTHING]) + len(self.named) > 1:
+            self._find_shared_objects()
         inputs: list[Pending | None] = []
         flags: list[int] = []
         for arg in self.args:
@@ -151,6 +162,12 @@ class CallArguments:
         if len(self.args) > 1:
             self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
 
+    def _find_shared_objects(self) -> None:
+        """Find which arguments travel as one, since they hold an object in common."""
+        self.together = together = arguments_together(self.args, self.named)
+        if together:
+            self.grouped = tuple([self.args[p] if isinstance(p, int) else self.named[p] for p in together])
+
     def _identity(self, arg: Any, place: int | str, sources: list[Any]) -> Any:
         """Return what of an argument that is no tensor belongs to the key: of a number its type, wherever it is."""
         if type(arg) in PLAIN_NUMBERS or is_number(arg):
@@ -159,25 +176,44 @@ class CallArguments:
             kind = cast("type[Any]", type(arg))
             self._note_other(place, (kind, arg))
             return kind
-        if type(arg) in CONTAINERS and (found := plain_data(arg, place)) is not None:
+        if (again := self._place_before(arg, len(sources))) >= 0:
+            sources.append(sources[again])
+            self._note_other(place, identity := ("again", again))
+            return identity
+        number = self.together.get(place)
+        if number:
+            sources.append(Constant(GroupedArgument(number)))
+            self._note_other(place, identity := ("part", number))
+            return identity
+        if number is None and type(arg) in CONTAINERS and (found := plain_data(arg, place)) is not None:
             self.numbers, self.places = (*self.numbers, *found.numbers), (*self.places, *found.places)
             copied = copy.deepcopy(arg)
             sources.append(Constant(copied))
             self._note_other(place, (type(arg), copied))
             return found.identity
-        constant, identity = snapshot(arg, self.cls, place)
+        if number is None:
+            constant, identity = snapshot(arg, self.cls, place)
+        else:
+            constant, identity = embedded(arg := self.grouped, self.cls, place, of_several=True)
         if identity[0] in OBJECTS:
             code = self.recorder.code
             code.look_at_argument(self.written, self.fn, place, arg)
             if changing := code.changing_functions(arg):
                 self.changing = (*self.changing, *changing)
                 code.ordered.add(self.fn)
-        if constant.inside:
+        if constant.inside or number is not None:
             self.embedded.append(constant)
             self.objects.append(arg)
         sources.append(constant)
         self._note_other(place, identity)
         return identity
+
+    def _place_before(self, arg: Any, count: int) -> int:
+        """Return where an argument that holds something is among the first `count` sources, -1 if it is not."""
+        if type(arg) in PLAIN or count < 1:
+            return -1
+        given = (*self.args, *self.named.values())
+        return next((n for n in range(count) if given[n] is arg), -1)
 
     def _note_other(self, place: int | str, identity: Any) -> None:
         self.others.append((BY_NAME, place, identity) if isinstance(place, str) else identity)
@@ -246,5 +282,5 @@ class CallArguments:
         return True
 
 
-NONE: dict[int, Any] = {}
+NONE: dict[Any, Any] = {}
 """Of what most applications have none of; never written to."""

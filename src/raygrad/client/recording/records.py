@@ -93,7 +93,7 @@ def snapshot(value: Any, function: type[Any] | None = None, name: int | str = ""
         identity = ("array", kind, value.shape, value.dtype.str, form or kept.strides)
         return Constant(held, _constant_of(kept.nbytes)), identity
     if function is not None and holds_tensors(value):
-        return _embedded(value, function, name)
+        return embedded(value, function, name)
     try:
         blob, kept = copy_argument(value)
     except Exception as error:
@@ -123,15 +123,15 @@ LARGE: Final = 4096
 """Bytes of a constant that counts."""
 
 
-def _embedded(value: Any, function: type[Any], name: int | str) -> tuple[Constant, Any]:
-    """Return the same of an argument with tensors in it, which are yet to be placed."""
+def embedded(value: Any, function: type[Any], name: int | str, of_several: bool = False) -> tuple[Constant, Any]:
+    """Return the same of an argument with tensors in it, which are yet to be placed, or of a tuple of several."""
     what = f"argument {name!r} of {function.__name__}.apply"
     try:
         data, tensors = extract_tensors(value)
     except NotShippable as error:
         raise NotShippable(f"{what}: {error}") from error
     places = tuple([(-1, kind_of_capture(tensor)) for tensor in tensors])
-    return Constant(Embedding(data, places), inside=tensors), ("embedded", data, places)
+    return Constant(Embedding(data, places, of_several), inside=tensors), ("embedded", data, places)
 
 
 def place_embedded(constants: Sequence[Constant], args: Sequence[Any]) -> tuple[list[Tensor], tuple[int, ...]]:
@@ -146,7 +146,7 @@ def place_embedded(constants: Sequence[Constant], args: Sequence[Any]) -> tuple[
             said.append(position)
             if position < 0:
                 others.append(tensor)
-        constant.value = Embedding(constant.value.data, tuple(places))
+        constant.value = Embedding(constant.value.data, tuple(places), constant.value.of_several)
         constant.inside = ()
     return others, tuple(said)
 

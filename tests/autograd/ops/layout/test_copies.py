@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import raygrad as rg
-
 from ..check import compare_at
 
 X = np.random.default_rng(0).normal(size=(4, 3))
