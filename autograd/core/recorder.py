@@ -299,8 +299,13 @@ class Recorder(ABC):
         """Note that a recorded value is a view of memory that the program shares, by this op of these tensors."""
         return
 
-    def begin_pass(self) -> None:
-        """Take note that a pass begins: what was saved of memory that the program shares is read as it is now."""
+    def begin_pass(self, *, alone: bool) -> None:
+        """Take note that a pass begins: what was saved of memory that the program shares is read as it is now. `alone`:
+        no user code runs on this thread before it ends, or `called_here` tells of it."""
+        return
+
+    def end_pass(self) -> None:
+        """Take note that a pass has ended."""
         return
 
     @abstractmethod

@@ -118,12 +118,13 @@ class BackwardPass(PassStream):
         if recorder is None:
             self._run(seeds, wanted, into_leaves)
             return
-        recorder.begin_pass()
+        recorder.begin_pass(alone=not self.on_tensors)
         retaining, recorder.retaining = recorder.retaining, self.retain
         try:
             self._run(seeds, wanted, into_leaves)
         finally:
             recorder.retaining = retaining
+            recorder.end_pass()
 
     def _run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, into_leaves: bool) -> None:
         """Run the nodes, then the callbacks, in the modes of a pass."""

@@ -472,6 +472,8 @@ def name_as_generated(node: FunctionNode) -> None:
 
 def note_references(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """Note which attributes of ctx are an input or an output; backward sees these in their place, wherever it runs."""
+    if node.__dict__.keys() <= CONTEXT_ATTRIBUTES:  # none are the user's: nearly always
+        return
     references: dict[str, tuple[str, int]] = {}
     given: dict[int, Tensor] = {}
     for name, value in node.__dict__.items():

@@ -432,7 +432,7 @@ class RecordedFunction(FunctionNode):
         """Return the Function's code: backward reads what stands there at the pass, nearly always what stood there at
         the application."""
         code, before = self._recorder.code, self._shipped
-        now = code.ship(self._applied)
+        now = code.ship_in_pass(self._applied)
         at_once = code.will_run(now)
         if self._changing:
             code.will_call(self._changing)

@@ -14,8 +14,10 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from raygrad.autograd.core.modes import Modes
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.proto.ir.nodes import Settings
 from raygrad.tracebacks import attribute_of
 from raygrad.workers.code.captured_state import CapturedState
 from raygrad.workers.code.changing_code import definition_of
@@ -91,6 +93,10 @@ class UserCode:
         """Definitions of hooks and backwards that have run in this session."""
         self._changes_variables: weakref.WeakKeyDictionary[CodeType, bool] = weakref.WeakKeyDictionary()
         """Per function that was an argument, whether it changes variables of its own."""
+        self._of_pass: dict[Any, Shipped] | None = None
+        """While a pass is recorded, the code that it has looked at; None if user code may run meanwhile."""
+        self._settings_of_pass: Settings | None = None
+        """The settings under which it is recorded, once asked for."""
         self._lasting: dict[type[Any], tuple[Shipped, int]] = {}
         """Classes of earlier submissions whose fingerprints hold as long as their guards do: in this process, where no
         registrations belong to them, and without captured arrays, which must not be kept alive."""
@@ -113,6 +119,35 @@ class UserCode:
             self._shipped[obj] = found
         if self._log.trace is not None:
             self._log.trace.code[found.fingerprint] = found
+        return found
+
+    def begin_pass(self) -> None:
+        """Take note that a pass is recorded, in which no user code runs: what code reads stays as it is."""
+        self._of_pass, self._settings_of_pass = {}, None
+
+    def end_pass(self) -> None:
+        """Take note that user code may run again."""
+        self._of_pass = self._settings_of_pass = None
+
+    def ship_in_pass(self, obj: Any) -> Shipped:
+        """Return the code of a backward as `ship` does: one pass looks at it once."""
+        known = self._of_pass
+        if known is None or type(obj).__hash__ is None:
+            return self.ship(obj)
+        found = known.get(obj)
+        if found is None:
+            found = self.ship(obj)
+            if found.shipment.watched is None and not found.shipment.shares_state:
+                known[obj] = found
+        return found
+
+    def settings_in_pass(self, here: Modes) -> Settings:
+        """Return the settings of a backward as `settings.now` does: one pass looks at them once."""
+        found = self._settings_of_pass
+        if found is None:
+            found = self.settings.now(here)
+            if self._of_pass is not None:
+                self._settings_of_pass = found
         return found
 
     def use(self, shipped: Shipped) -> None:
@@ -167,6 +202,7 @@ class UserCode:
         """Take note that what was recorded has run."""
         self.waits = False
         self._changing.clear()
+        self.end_pass()
 
     def _still_shipped(self, obj: Any) -> Shipped | None:
         """Return a class as it was shipped for an earlier submission, if the executor has it and its guard holds."""
@@ -233,6 +269,8 @@ class UserCode:
     def forget(self) -> None:
         """Take fingerprints again from here on: a submission has been made."""
         self._shipped.clear()
+        if self._of_pass is not None:
+            self._of_pass = {}
         self._used_again.clear()
         self._captured_before, self._captured = self._captured, []
 

@@ -327,7 +327,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
             base._of_part,
             refusal,
             None if needed is None else tuple(needed),
-            settings := recorder.code.settings.now(state.here),
+            settings := recorder.code.settings_in_pass(state.here),
         ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))

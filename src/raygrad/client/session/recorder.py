@@ -143,8 +143,13 @@ class SessionRecorder(Recorder):
         if self.log.trace is None and not any([isinstance(one, Tensor) for one in rest]):
             self.inputs.watched.note_view(value, op, (self.inputs.leaf(operands[0]), *rest), params)
 
-    def begin_pass(self) -> None:
+    def begin_pass(self, *, alone: bool) -> None:
         self.inputs.renew_snapshots()
+        if alone:
+            self.code.begin_pass()
+
+    def end_pass(self) -> None:
+        self.code.end_pass()
 
     # ---- what is noted ----------------------------------------------------------------------------------------------
 
@@ -159,6 +164,7 @@ class SessionRecorder(Recorder):
     def called_here(self, name: str) -> None:
         calls = self.observed.client_hooks
         calls[name] = calls.get(name, 0) + 1
+        self.code.end_pass()  # the hook may change what code reads
         if self.code.waits:
             self._settle()
 
