@@ -365,10 +365,16 @@ class Recoverer:
         dropped = last_drops(remains)
         for one in remains:  # what earlier segments have pinned for later ones is counted from here on
             for value_id in one.given.pins if not one.orphaned else ():
-                if value_id not in run.values and value_id not in one.kept and dropped.get(value_id, -1) < one.index:
-                    place = OnWorker(one.given.worker, one.index)
+                if value_id in one.kept or dropped.get(value_id, -1) >= one.index:
+                    continue
+                place, value = OnWorker(one.given.worker, one.index), run.values.get(value_id)
+                if value is None:
                     run.values[value_id] = LiveValue(run.run, value_id, place, held=False)
-                    one.kept.append(value_id)
+                elif value.lost and not value.irreplaceable:  # nobody needed it, and it was made again for others
+                    value.place, value.lost = place, False
+                else:
+                    continue
+                one.kept.append(value_id)
         rest = [one.index for one in run.segments if one.state is SegmentState.WAITING]
         if run.finished:
             run.exposed.clear()

@@ -83,6 +83,7 @@ def test_four_hundred_more():
     [
         ("limits", 6168),  # what was spilled again, since its first handle was used up, and then not read after all
         ("limits", 11311),  # a handle of what was spilled, which no copy can stand for
+        ("limits", 12996),  # what nobody needed when it was lost, and a recovery made again for its own segments
         ("impure", 1428),  # a read between a plan of the recovery and what it makes void
         ("impure", 5445),  # what waits for a worker that comes when all else is over
     ],
