@@ -85,14 +85,12 @@ def values() -> list[Any]:
     for (a, b), named in [*given, *given]:
         x = rg.tensor(1.0, requires_grad=True)
         y = Same.apply(x, a, b, **named)
-        y.backward()
-        found.append((y.item(), x.grad.item()))
+        found.append((y.item(), rg.autograd.grad(y, x)[0].item()))
     parts = [rg.tensor(2.0), rg.tensor(3.0)]
     for a, b in (({"parts": parts}, [parts]), ({"parts": parts}, [list(parts)])):
         x = rg.tensor(1.0, requires_grad=True)
         y = Sums.apply(x, a, b)
-        y.backward()
-        found.append((y.item(), x.grad.item()))
+        found.append((y.item(), rg.autograd.grad(y, x)[0].item()))
     x = parts[0].clone().requires_grad_()
     inside = [x, 1.0]
     found.append(Sums.apply(x, {"parts": inside}, [inside]).item())

@@ -37,11 +37,14 @@ def arguments_together(args: Sequence[Any], named: dict[str, Any]) -> dict[Place
         return {}
     holders: dict[int, list[Place]] = {}
     for place, arg in given.values():
-        for one in reachable(arg, _may_hold, omit="class"):
-            if isinstance(one, _CONTAINERS):
-                holders.setdefault(id(one), []).append(place)
+        for one in filter(_is_container, reachable(arg, _may_hold, omit="class")):
+            holders.setdefault(id(one), []).append(place)
     shared = {place for places in holders.values() if len(places) > 1 for place in places}
     return {place: number for number, place in enumerate([p for p, _ in given.values() if p in shared])}
+
+
+def _is_container(value: object) -> bool:
+    return isinstance(value, _CONTAINERS)
 
 
 def _may_hold(value: Any) -> bool:
