@@ -5,7 +5,7 @@ host), and is on its device wherever it is held."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -26,6 +26,7 @@ from raygrad.proto.codec.values import Blob
 from raygrad.tracebacks import attribute_of
 
 from ..code.array_form import NUMERIC, form_of
+from ..code.common_objects import sharing
 from ..code.pickling import pickle_value
 from ..code.unpickling import rebuilt_tensor, unpickle_value
 from .device_staging import StagedArray, pack_object, staged, unpack_object, unstaged
@@ -75,6 +76,32 @@ def unpack_hooks(packed: Any) -> HookDict | None:
         return None
     hooks: list[tuple[Any, Any]] = unpickle_value(bytes(packed.data))
     return HookDict(enumerate([hook for hook, _ in hooks]), enumerate([path for _, path in hooks]))
+
+
+_AND: Final = "\0"
+"""Stands between the names of attributes that are packed together."""
+
+
+def pack_attributes(node: FunctionNode, attributes: Mapping[str, Any], asked: bool) -> dict[str, Any]:
+    """Return the attributes of a context packed, by name: those that hold an object in common together, by the names of
+    all."""
+    together = sharing(attributes) if len(attributes) > 1 else []
+    packed = {
+        name: pack_attribute(node, name, value, asked) for name, value in attributes.items() if name not in together
+    }
+    if together:
+        values = tuple([attributes[name] for name in together])
+        packed[_AND.join(together)] = pack_attribute(node, ", ctx.".join(together), values, asked)
+    return packed
+
+
+def unpack_attributes(packed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that `pack_attributes` was given."""
+    attributes: dict[str, Any] = {}
+    for name, entry in packed.items():
+        value = unpack_attribute(entry)
+        attributes.update(zip(name.split(_AND), value, strict=True) if _AND in name else [(name, value)])
+    return attributes
 
 
 def pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> Any:

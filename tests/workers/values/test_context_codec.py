@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from typing import Any
 
@@ -14,7 +15,15 @@ from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.context_state import WANTED
 from raygrad.autograd.functions.function import run_forward
 from raygrad.errors import NotShippable
-from raygrad.workers.values.context_codec import is_opaque, pack_attribute, placed, unpack_attribute, unplaced
+from raygrad.workers.values.context_codec import (
+    is_opaque,
+    pack_attribute,
+    pack_attributes,
+    placed,
+    unpack_attribute,
+    unpack_attributes,
+    unplaced,
+)
 from raygrad.workers.values.contexts import Context
 
 
@@ -79,3 +88,11 @@ def test_what_may_hold_more_than_is_seen_is_told() -> None:
     seen = [3, "a", None, rg.ones(1), np.ones(2), rg.float32, rg.device("cpu"), {"a": [1, (2.0, np.ones(1))]}]
     assert not is_opaque(seen)
     assert all(map(is_opaque, (threading.Lock(), [lambda: 0], {"a": object()}, np.array([None]))))
+
+
+def test_attributes_that_hold_one_object_hold_one_when_they_are_back() -> None:
+    held = [1]
+    given = {"a": held, "n": 3, "b": {"held": held}, "c": [2], "d": held}
+    back = unpack_attributes(pickle.loads(pickle.dumps(pack_attributes(context_on("cpu"), given, False))))
+    assert back == given
+    assert back["a"] is back["b"]["held"] is back["d"]

@@ -16,6 +16,7 @@ from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.storage.storage import has_views
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.workers.code.common_objects import SOLE, sharing
 from raygrad.workers.code.nested_tensors import GroupedArgument
 from raygrad.workers.code.visitor import PLAIN
 
@@ -24,7 +25,6 @@ from .aliased_arguments import AliasedArguments, find_aliased
 from .call_costs import BY_NAME, CallCost
 from .leaf_gradients import reachable_leaves
 from .numeric_arguments import CONTAINERS, PLAIN_NUMBERS, NumericRun, exact_numbers, is_number, plain_data
-from .objects_in_common import HOLD_NOTHING, arguments_together
 from .observed_signature import FunctionSignature, declared_signature
 from .saved_policy import RECOMPUTE, STORE, policy_of
 
@@ -132,7 +132,7 @@ class CallArguments:
         """Find where the arguments come from, and what of them belongs to the key."""
         recorder, key = self.recorder, self.key
         sources: list[Any] = []
-        if len([arg for arg in self.args if type(arg) not in HOLD_NOTHING]) + len(self.named) > 1:
+        if len([arg for arg in self.args if type(arg) not in SOLE]) + len(self.named) > 1:
             self._find_shared_objects()
         inputs: list[Pending | None] = []
         flags: list[int] = []
@@ -163,10 +163,15 @@ class CallArguments:
             self.related = sum([isinstance(arg, Tensor) and has_views(arg) for arg in self.args])
 
     def _find_shared_objects(self) -> None:
-        """Find which arguments travel as one, since they hold an object in common."""
-        self.together = together = arguments_together(self.args, self.named)
-        if together:
-            self.grouped = tuple([self.args[p] if isinstance(p, int) else self.named[p] for p in together])
+        """Find which arguments travel as one, since they hold an object in common; one that is itself given twice needs
+        nothing of that, since both read one constant."""
+        places: list[int | str] = [*range(len(self.args)), *self.named]
+        given = dict(zip(places, (*self.args, *self.named.values()), strict=True))
+        first = {id(arg): place for place, arg in reversed(given.items())}
+        places = sharing({place: arg for place, arg in given.items() if first[id(arg)] == place})
+        if places:
+            self.together = {place: number for number, place in enumerate(places)}
+            self.grouped = tuple([given[place] for place in places])
 
     def _identity(self, arg: Any, place: int | str, sources: list[Any]) -> Any:
         """Return what of an argument that is no tensor belongs to the key: of a number its type, wherever it is."""
