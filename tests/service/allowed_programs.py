@@ -76,6 +76,19 @@ class Chosen(rg.autograd.Function):
         return None, None, None, None, None, None
 
 
+class Holds(rg.autograd.Function):
+    """Adds what two arguments hold, which may be one list."""
+
+    @staticmethod
+    def forward(ctx, x, held, holder):
+        ctx.one, ctx.other = held, holder
+        return x + sum(held) + sum(holder["held"])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * len(ctx.one + ctx.other["held"]), None, None
+
+
 def doubled(x: Any) -> Any:
     return x * 2
 
@@ -278,6 +291,17 @@ def embedded() -> list[Any]:
     return [Summed.apply(many).numpy()]
 
 
+def held_in_common() -> list[Any]:
+    found: list[Any] = []
+    for held in ([1, 2], [rg.tensor(1.5), 2.0]):
+        x = _leaf()
+        y: Any = Holds.apply(x, held, {"held": held})
+        found.append(y.grad_fn.other)
+        y.sum().backward()
+        found += [y.detach().numpy(), x.grad.numpy()]
+    return found
+
+
 def nested() -> list[Any]:
     found: list[Any] = []
     for _ in range(3):  # the first run shows the structure; later ones are compared with it
@@ -326,7 +350,7 @@ def warns() -> list[Any]:
 PROGRAMS: dict[str, Callable[[], list[Any]]] = {
     program.__name__: program
     for program in (
-        scaled, hooked, twice_differentiated, kept_for_later, named_arguments, embedded, nested, array_arguments,
+        scaled, hooked, twice_differentiated, kept_for_later, named_arguments, embedded, held_in_common, nested, array_arguments,
         own_emits, read_contexts, hooks_of_forward, warns,
     )
 }  # fmt: skip

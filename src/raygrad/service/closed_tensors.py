@@ -66,12 +66,12 @@ def _pickled_around(value: Any, stand_ins: Sequence[Tensor], what: str) -> bytes
     return pickled
 
 
-def closed_around_tensors(embedding: Embedding, what: str) -> tuple[bytes, tuple[tuple[int, int], ...]]:
-    """Return an argument with tensors in it as closed bytes, and the places of the tensors."""
-    return closed_around(embedding.data, len(embedding.places), what), embedding.places
+def closed_around_tensors(embedding: Embedding, what: str) -> tuple[bytes, tuple[tuple[int, int], ...], int]:
+    """Return an argument with tensors in it as closed bytes, the places of the tensors, and whether it is several."""
+    return closed_around(embedding.data, len(embedding.places), what), embedding.places, int(embedding.of_several)
 
 
-def opened_around_tensors(data: Any, places: Any, modules: NamedModules) -> Embedding:
+def opened_around_tensors(data: Any, places: Any, several: Any, modules: NamedModules) -> Embedding:
     """Return the argument that `closed_around_tensors` was given.
 
     Raises:
@@ -82,7 +82,8 @@ def opened_around_tensors(data: Any, places: Any, modules: NamedModules) -> Embe
     for place in sequence(places, "places of tensors"):
         position, kind = fields(place, 2, what)
         found.append((integer(position, what, -1), integer(kind, what, 0, 8)))
-    return Embedding(pickle_around(data, len(found), modules, "an argument"), tuple(found))
+    of_several = bool(integer(several, "mark of several arguments in one", 0, 2))
+    return Embedding(pickle_around(data, len(found), modules, "an argument"), tuple(found), of_several)
 
 
 def checked_emit(data: Any, count: int, modules: NamedModules) -> bytes:

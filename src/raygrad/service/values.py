@@ -23,13 +23,13 @@ from raygrad.errors import (
     WaitTimeout,
     WorkerLost,
 )
-from raygrad.proto.codec.checks import shown
+from raygrad.proto.codec.checks import integer, shown
 from raygrad.proto.codec.messages import decode_message, encode_message
 from raygrad.proto.codec.signatures import FIXED, OBJECT
 from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.program import CapturedWarning, Failure, FunctionObservation, Item, Record
 from raygrad.workers.code.exceptions import pack_exception, unpack_exception
-from raygrad.workers.code.nested_tensors import Embedding
+from raygrad.workers.code.nested_tensors import Embedding, GroupedArgument
 from raygrad.workers.executors.deadlines import Expired
 from raygrad.workers.executors.disagreement import Disagreement
 from raygrad.workers.executors.run_state import LostWorker
@@ -88,6 +88,8 @@ class Passage:
             return ["context", closed_context(value.packed(True), what)]
         if type(value) is Embedding:
             return ["embedding", *closed_around_tensors(value, what)]
+        if type(value) is GroupedArgument:
+            return ["grouped", value.number]
         if isinstance(value, bytes):  # as itself it would not be told from what else is bytes on a worker
             return ["value", value]
         sent: Any = portable(value, True) if not isinstance(value, _PLAIN) else None
@@ -114,8 +116,10 @@ class Passage:
                 return opened(tree, self.modules)
             case ["context", tree]:
                 return Context(packed=opened_context(tree, self.modules))
-            case ["embedding", data, places]:
-                return opened_around_tensors(data, places, self.modules)
+            case ["embedding", data, places, several]:
+                return opened_around_tensors(data, places, several, self.modules)
+            case ["grouped", number]:
+                return GroupedArgument(integer(number, "number of an argument", 1, 1 << 16))
             case ["device", str(place), array] if type(array) is np.ndarray:
                 return restored(("device", place, array))
             case _:
