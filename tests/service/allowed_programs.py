@@ -350,7 +350,7 @@ def warns() -> list[Any]:
 PROGRAMS: dict[str, Callable[[], list[Any]]] = {
     program.__name__: program
     for program in (
-        scaled, hooked, twice_differentiated, kept_for_later, named_arguments, embedded, held_in_common, nested, array_arguments,
-        own_emits, read_contexts, hooks_of_forward, warns,
+        scaled, hooked, twice_differentiated, kept_for_later, named_arguments, embedded, held_in_common, nested,
+        array_arguments, own_emits, read_contexts, hooks_of_forward, warns,
     )
 }  # fmt: skip
