@@ -230,6 +230,26 @@ def test_an_error_shows_the_users_frames_and_itself_last(program: Callable[[], N
     check(error_of(program, MODES[mode]))
 
 
+WRONG_USES: dict[str, Callable[[], Any]] = {
+    "a layer": lambda: rg.nn.Linear(3, 2)(rg.ones(1, 4)),
+    "layers": lambda: rg.nn.Sequential(rg.nn.Flatten(), rg.nn.Linear(3, 2))(rg.ones(1, 4)),
+    "a constructor of layers": lambda: rg.nn.Linear("three", 2),  # pyright: ignore[reportArgumentType]
+    "a parameter": lambda: rg.nn.Parameter("text"),
+    "an optimiser": lambda: rg.optim.SGD([], lr=0.1),
+    "a rate": lambda: rg.optim.Adam([rg.ones(2, requires_grad=True)], lr=-1.0),
+    "a schedule": lambda: rg.optim.lr_scheduler.StepLR(3, 1),  # pyright: ignore[reportArgumentType]
+    "a device": lambda: rg.cuda.synchronize("cuda:9"),
+    "a region": lambda: rg.amp.autocast("text"),
+    "a function of torch": lambda: rg.interop.torch.function(3),
+    "a function of jax": lambda: rg.interop.jax.function(3),  # pyright: ignore[reportArgumentType]
+}
+
+
+@pytest.mark.parametrize("use", WRONG_USES.values(), ids=list(WRONG_USES))
+def test_modules_optimisers_and_their_kind_show_the_users_frames(use: Callable[[], Any]) -> None:
+    check(error_of(use))
+
+
 class Wrong:
     """What no function takes."""
 

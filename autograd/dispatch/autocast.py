@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
-from raygrad.tracebacks import block
+from raygrad.tracebacks import block, public, users_level
 
 from ..core import dtypes
 from ..core.batched_data import Batched
@@ -143,6 +143,7 @@ class autocast:
         TypeError: a dtype that no tensor has, bfloat16 among them.
     """
 
+    @public
     def __init__(
         self, device_type: str = "cpu", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
@@ -158,13 +159,13 @@ class autocast:
             warnings.warn(
                 "autocast('cuda') casts nothing here, where CUDA has no lists of its own: autocast('cpu') casts "
                 "operands on all devices. Disabling autocast.",
-                stacklevel=2,
+                stacklevel=users_level(),
             )
         elif enabled and self.fast_dtype != LOWER:
             warnings.warn(
                 f"In CPU autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast.\n"
                 f"CPU Autocast only supports the dtype {LOWER} currently.",
-                stacklevel=2,
+                stacklevel=users_level(),
             )
             enabled = False
         self._cpu = cpu

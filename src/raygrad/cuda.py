@@ -12,6 +12,7 @@ from raygrad.autograd.devices.backends.device import Device
 from raygrad.autograd.devices.serving import as_device, available_backend, backend_for_kind
 from raygrad.autograd.dispatch.random_numbers import manual_seed as manual_seed
 from raygrad.errors import DeviceError
+from raygrad.tracebacks import public
 
 __all__ = [
     "current_device",
@@ -39,6 +40,7 @@ def device_count() -> int:
     return 0 if backend is None else backend.count()
 
 
+@public
 def current_device() -> int:
     """Return the number of the device that "cuda" names now.
 
@@ -48,18 +50,21 @@ def current_device() -> int:
     return backend_for_kind("cuda").current()
 
 
+@public
 def synchronize(device: Any = None) -> None:
     """Wait until all work given to a device is done."""
     backend, index = _of(device)
     backend.synchronize(index)
 
 
+@public
 def memory_allocated(device: Any = None) -> int:
     """Return how many bytes the arrays on a device hold."""
     backend, index = _of(device)
     return backend.memory(index).allocated
 
 
+@public
 def max_memory_allocated(device: Any = None) -> int:
     """Return the peak of bytes that arrays on a device held since `reset_peak_memory_stats`; with CuPy, the peak of its
     pool, which is no less."""
@@ -67,12 +72,14 @@ def max_memory_allocated(device: Any = None) -> int:
     return backend.memory(index).peak
 
 
+@public
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Restart the measurement of `max_memory_allocated`."""
     backend, index = _of(device)
     backend.reset_peak(index)
 
 
+@public
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """Return how many bytes of a device are free, and how many there are."""
     backend, index = _of(device)
@@ -80,6 +87,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     return memory.free, memory.total
 
 
+@public
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
     """Let the arrays on a device hold at most this part of its memory; an op that needs more raises.
 
@@ -94,6 +102,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
         backend.limit(index, int(backend.memory(index).total * fraction))
 
 
+@public
 def empty_cache() -> None:
     """Give memory back that no array holds; without a GPU there is none to give back."""
     backend = available_backend()

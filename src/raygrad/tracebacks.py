@@ -230,3 +230,21 @@ def public_methods(*names: str) -> Callable[[type[Any]], type[Any]]:
         return cls
 
     return decorate
+
+
+class PublicMethods:
+    """A base whose subclasses in raygrad have `public` methods: all that users call, and the constructor. `forward` of
+    modules is called within `__call__`."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] != "raygrad":
+            return
+        for name, value in list(vars(cls).items()):
+            if type(value) is FunctionType and (name[0] != "_" or name in _CALLED_BY_USERS) and name != "forward":
+                setattr(cls, name, public(value))
+
+
+_CALLED_BY_USERS: Final = frozenset(("__call__", "__init__"))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.tracebacks import public
 from raygrad.workers.code.shipping import pickle_value
 
 from .backends import load
@@ -16,6 +17,7 @@ from .jax_runtime import JaxRuntime, JaxSource, refuse_wide
 from .node import ForeignCallable, ForeignFunction, Runtime, function_class_of
 
 
+@public
 def function(
     f: Callable[..., Any], *, recompute: bool = False, jit: bool = True, x64: bool | None = None
 ) -> JaxFunction:

@@ -18,6 +18,7 @@ from raygrad.autograd.dispatch.creation import from_numpy
 from raygrad.autograd.dispatch.random_numbers import randint
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DtypeError
+from raygrad.tracebacks import public
 from raygrad.workers.code.shipping import pickle_value
 from raygrad.workers.code.visitor import named_parts
 
@@ -29,6 +30,7 @@ SEEDS = 1 << 62
 """The exclusive upper bound of seeds."""
 
 
+@public
 def function(module: Any, *, recompute: bool = False, random: bool = False) -> TorchFunction:
     """Return a torch module, or a function of torch tensors, as something that is called with raygrad's.
 

@@ -14,6 +14,7 @@ from raygrad.autograd.core.modes import no_grad
 from raygrad.autograd.dispatch.creation import as_tensor
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
+from raygrad.tracebacks import PublicMethods, public
 
 _MARK = "_is_param"
 
@@ -39,6 +40,7 @@ else:
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, Tensor) and getattr(instance, _MARK, False)
 
+        @public
         def __call__(cls, data: Any, requires_grad: bool = True) -> Tensor:
             """Return a leaf with the memory of `data`, marked as a parameter."""
             leaf = as_tensor(data).detach()
@@ -60,7 +62,7 @@ class LoadedKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Module:
+class Module(PublicMethods):
     """The base class of models: an attribute that is a `Parameter` or a `Module` is registered under its name.
 
     Subclasses call `super().__init__()` first, and define `forward`; `module(...)` calls it between the hooks.

@@ -9,6 +9,8 @@ import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
+from raygrad.tracebacks import PublicMethods, users_level
+
 from .optimizer import Optimizer
 
 
@@ -23,7 +25,7 @@ def checked(optimizer: object) -> Optimizer:
     return optimizer
 
 
-class LRScheduler(ABC):
+class LRScheduler(PublicMethods, ABC):
     """Sets the learning rates of an optimiser's groups, one step after the other.
 
     Subclasses give `get_lr`. The first rates are set when it is made; `step` belongs after the optimiser's.
@@ -81,7 +83,7 @@ class LRScheduler(ABC):
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call `optimizer.step()` first: "
                 "otherwise the first value of the learning rate schedule is skipped",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_level(),
             )
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -22,7 +22,7 @@ from raygrad.autograd.dispatch.creation import zeros, zeros_like
 from raygrad.autograd.mutation.inplace import in_place
 from raygrad.autograd.storage.version_counter import bump
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.tracebacks import public
+from raygrad.tracebacks import PublicMethods, public, users_level
 
 Group = dict[str, Any]
 """A parameter group: "params", a list of tensors, and one entry per option."""
@@ -50,7 +50,7 @@ class ParameterState(dict[str, Any]):
             self[name] = value
 
 
-class Optimizer(ABC):
+class Optimizer(PublicMethods, ABC):
     """The base class of optimisers, which update parameters from their gradients.
 
     Subclasses define `update`, which updates one parameter.
@@ -107,7 +107,7 @@ class Optimizer(ABC):
             if not (param.is_leaf or param.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         if len(set(params)) != len(params):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters", stacklevel=3)
+            warnings.warn("optimizer contains a parameter group with duplicate parameters", stacklevel=users_level())
         if not {known for group in self.param_groups for known in group["params"]}.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append({**self.defaults, **param_group, "params": params})
