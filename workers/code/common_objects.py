@@ -8,7 +8,7 @@ from __future__ import annotations
 import array
 from collections import deque
 from collections.abc import Mapping
-from types import SimpleNamespace
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -21,8 +21,10 @@ from .visitor import PLAIN, reachable
 _CONTAINERS: Final = (list, dict, set, bytearray, deque, array.array, np.ndarray, SimpleNamespace)
 """What a copy of a value has a copy of. Sentinels, functions and their kind stay themselves anyway."""
 
-_HOLD_NOTHING: Final = frozenset((*PLAIN, Tensor, np.dtype))
+_HOLD_NOTHING: Final = frozenset((*PLAIN, Tensor, np.dtype, ModuleType))
 """Types of values that neither are nor hold such objects."""
+
+_CODE: Final = (FunctionType, MethodType, type)
 
 SOLE: Final = _HOLD_NOTHING | {np.ndarray}
 """Types of values that hold nothing in common with each other, unless they are one."""
@@ -48,4 +50,5 @@ def _is_container(value: object) -> bool:
 
 
 def _may_hold(value: Any) -> bool:
-    return type(value) not in _HOLD_NOTHING and import_name(value) is None
+    """Tell whether to look into a value: not into code, which stays itself, and what it captures with it."""
+    return type(value) not in _HOLD_NOTHING and not isinstance(value, _CODE) and import_name(value) is None
