@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Generator
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeVar, cast
 
 from raygrad.errors import RaygradError
 
@@ -221,29 +221,19 @@ def public(function: F) -> F:
     return cast(F, boundary)
 
 
-def public_methods(*names: str) -> Callable[[type[Any]], type[Any]]:
-    """Return a class decorator that makes methods `public`."""
-
-    def decorate(cls: type[Any]) -> type[Any]:
-        for name in names:
-            setattr(cls, name, public(vars(cls)[name]))
-        return cls
-
-    return decorate
-
-
 class PublicMethods:
-    """A base whose subclasses in raygrad have `public` methods: all that users call, and the constructor. `forward` of
-    modules is called within `__call__`."""
+    """A base whose subclasses in raygrad have `public` methods: all that users call, and the constructor."""
 
-    __slots__ = ()
+    _called_within: ClassVar[frozenset[str]] = frozenset()
+    """Methods that the others call, perhaps once for each parameter."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.partition(".")[0] != "raygrad":
             return
         for name, value in list(vars(cls).items()):
-            if type(value) is FunctionType and (name[0] != "_" or name in _CALLED_BY_USERS) and name != "forward":
+            called = name[0] != "_" or name in _CALLED_BY_USERS
+            if called and type(value) is FunctionType and name not in cls._called_within:
                 setattr(cls, name, public(value))
 
 

@@ -85,7 +85,7 @@ _AND: Final = "\0"
 def pack_attributes(node: FunctionNode, attributes: Mapping[str, Any], asked: bool) -> dict[str, Any]:
     """Return the attributes of a context packed, by name: those that hold an object in common together, by the names of
     all."""
-    together = sharing(attributes) if len(attributes) > 1 else []
+    together = sharing(attributes)
     packed = {
         name: pack_attribute(node, name, value, asked) for name, value in attributes.items() if name not in together
     }

@@ -68,6 +68,7 @@ class Module(PublicMethods):
     Subclasses call `super().__init__()` first, and define `forward`; `module(...)` calls it between the hooks.
     """
 
+    _called_within = frozenset(("forward",))
     training: bool
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]

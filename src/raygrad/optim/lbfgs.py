@@ -13,7 +13,6 @@ from raygrad.autograd import ops
 from raygrad.autograd.core.modes import enable_grad, no_grad
 from raygrad.autograd.dispatch.creation import zeros
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.tracebacks import public
 
 from .optimizer import Group, Optimizer, ParameterState, check_rates
 
@@ -84,7 +83,6 @@ class LBFGS(Optimizer):
         """Parameters are moved together, by `step`."""
         raise NotImplementedError("LBFGS moves all parameters together: call step(closure)")
 
-    @public
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Move the parameters, by up to `max_iter` iterations, and return the loss before.
 

@@ -40,6 +40,8 @@ class LRScheduler(PublicMethods, ABC):
         KeyError: `last_epoch` says that training goes on, and a group does not know what rate it began with.
     """
 
+    _called_within = frozenset(("closed_form", "get_lr"))
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = checked(optimizer)
         for number, group in enumerate(optimizer.param_groups):

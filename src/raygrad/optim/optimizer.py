@@ -22,7 +22,7 @@ from raygrad.autograd.dispatch.creation import zeros, zeros_like
 from raygrad.autograd.mutation.inplace import in_place
 from raygrad.autograd.storage.version_counter import bump
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.tracebacks import PublicMethods, public, users_level
+from raygrad.tracebacks import PublicMethods, users_level
 
 Group = dict[str, Any]
 """A parameter group: "params", a list of tensors, and one entry per option."""
@@ -65,6 +65,7 @@ class Optimizer(PublicMethods, ABC):
         ValueError: no parameters, one that is not a leaf, or one in two groups.
     """
 
+    _called_within = frozenset(("initial", "move", "update"))
     real_only: ClassVar[bool] = False
     """Whether complex parameters are refused, since the state keeps squares of gradients."""
 
@@ -126,7 +127,6 @@ class Optimizer(PublicMethods, ABC):
             elif param._grad is not None:
                 param.grad = zeros_like(param)
 
-    @public
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient. In a session this submits the step and does not wait for it.
 
