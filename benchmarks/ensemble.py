@@ -202,11 +202,11 @@ def cases(*, quick: bool) -> list[Case]:
 
 
 @contextmanager
-def local_ray() -> Generator[str]:
+def local_ray(cpus: int = 2) -> Generator[str]:
     """Start a Ray for all that is measured here; give its address, and end it."""
     ray.init(
         address="local",
-        num_cpus=2,
+        num_cpus=cpus,
         include_dashboard=False,
         logging_level=logging.ERROR,
         log_to_driver=False,

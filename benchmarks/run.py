@@ -38,6 +38,7 @@ PARTS = (
     "chain",
     "remote",
     "service",
+    "service_ensemble",
     "prediction",
     "memory",
 )

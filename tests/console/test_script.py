@@ -219,3 +219,18 @@ def test_explain_of_a_file_that_is_no_plan_is_one_line(script: Path):
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert "no plan that this version of raygrad has saved" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--allow-pickle",), "--allow-pickle: it is for sessions at wss://HOST:PORT or ws://HOST:PORT"),
+        (("--on", "ray", "--allow-pickle"), "these run at ray"),
+        (("--on", "ws://127.0.0.1:1", "--ca", __file__), "--ca: it is for sessions at wss://HOST:PORT"),
+    ],
+)
+def test_trust_in_a_service_that_is_none_is_refused(script: Path, words: tuple[str, ...], said: str):
+    script.write_text("print('not run')\n")
+    done = run(script, *words, str(script))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr

@@ -18,8 +18,14 @@ WORKERS_VARIABLE: Final = "RAYGRAD_WORKERS"
 TOKEN_VARIABLE: Final = "RAYGRAD_TOKEN"
 """What a session shows to a server."""
 
+CA_VARIABLE: Final = "RAYGRAD_CA"
+"""The authority that a session of no other address trusts for the certificate of its server: a file (PEM)."""
+
+PICKLE_VARIABLE: Final = "RAYGRAD_ALLOW_PICKLE"
+"""Whether a session of no other address exchanges pickles with its server: "1" if so."""
+
 
 def remove_from_environment() -> None:
     """Remove the variables from this process's environment."""
-    for name in (ADDRESS_VARIABLE, WORKERS_VARIABLE, TOKEN_VARIABLE):
+    for name in (ADDRESS_VARIABLE, WORKERS_VARIABLE, TOKEN_VARIABLE, CA_VARIABLE, PICKLE_VARIABLE):
         os.environ.pop(name, None)

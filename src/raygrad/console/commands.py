@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -22,12 +23,16 @@ from raygrad.report.shown import as_plain_data
 from raygrad.report.tables import Table
 from raygrad.report.terminal import print_report, print_tables
 from raygrad.service import ServerOptions, admin, serve as run_service
+from raygrad.workers.process.default_session import ADDRESS_VARIABLE
 
 from . import demo as demo_script, ray_nodes
 from .doctor import examine
 from .findings import Finding, Status
 from .ray_nodes import ClusterOptions
 from .script import Script, arguments_of, run_script
+
+if TYPE_CHECKING:
+    from raygrad.report.explanation import Explanation
 
 app: Final = typer.Typer(
     name="raygrad",
@@ -56,6 +61,14 @@ On = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, metavar="N", help="Workers of sessions that name none.")
 ]
+Ca = Annotated[
+    Path | None,
+    typer.Option("--ca", exists=True, dir_okay=False, help="The authority of a service's certificate (PEM)."),
+]
+Pickle = Annotated[
+    bool,
+    typer.Option("--allow-pickle", help="Let a service run your code, and its code run here: it has to be trusted."),
+]
 Rest = Annotated[list[str] | None, typer.Argument(metavar="[--] [ARGUMENTS]...", help="Arguments of the script.")]
 ScriptPath = Annotated[Path, typer.Argument(metavar="SCRIPT", help="A Python file.", exists=True, dir_okay=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -73,14 +86,20 @@ def version(
 
 @app.command(context_settings=PASSED_ON)
 def run(
-    context: typer.Context, path: ScriptPath, arguments: Rest = None, on: On = None, workers: Workers = None
+    context: typer.Context,
+    path: ScriptPath,
+    arguments: Rest = None,
+    on: On = None,
+    workers: Workers = None,
+    ca: Ca = None,
+    allow_pickle: Pickle = False,
 ) -> None:
     """Run a script, unchanged, on any backend.
 
     Its sessions that name no address run there, and so does what it records outside of a session, as long as it opens
     none of its own. All else is as with `python SCRIPT ARGUMENTS`.
     """
-    context.obj.append(Script(path=path, arguments=arguments_of(arguments or ()), address=on, workers=workers))
+    run_later(context, path, arguments_of(arguments or ()), on, workers, ca, allow_pickle)
 
 
 @app.command(context_settings=PASSED_ON)
@@ -92,6 +111,8 @@ def explain(
     arguments: Rest = None,
     on: On = None,
     workers: Workers = None,
+    ca: Ca = None,
+    allow_pickle: Pickle = False,
     skip: Annotated[int, typer.Option(min=0, metavar="N", help="Run the first N submissions, and show the next.")] = 0,
     save: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Also write the plan to a .svg, .html or .json file.")
@@ -122,14 +143,48 @@ def explain(
             plan.save(save)
         return True
 
-    words = arguments_of(arguments or ())
-    context.obj.append(Script(path=path, arguments=words, address=on, workers=workers, show=show))
+    run_later(context, path, arguments_of(arguments or ()), on, workers, ca, allow_pickle, show)
 
 
 @app.command()
-def demo(context: typer.Context, on: On = None, workers: Workers = None) -> None:
+def demo(
+    context: typer.Context, on: On = None, workers: Workers = None, ca: Ca = None, allow_pickle: Pickle = False
+) -> None:
     """Train a small network, to see that everything works."""
-    context.obj.append(Script(path=Path(demo_script.__file__), address=on, workers=workers))
+    run_later(context, Path(demo_script.__file__), (), on, workers, ca, allow_pickle)
+
+
+def run_later(
+    context: typer.Context,
+    path: Path,
+    arguments: tuple[str, ...],
+    on: str | None,
+    workers: int | None,
+    ca: Path | None,
+    allow_pickle: bool,
+    show: Callable[[Explanation], bool] | None = None,
+) -> None:
+    """Note the script that is to run once typer has done its part.
+
+    Raises:
+        typer.BadParameter: an option is given that means nothing where its sessions run.
+    """
+    address = on or os.environ.get(ADDRESS_VARIABLE) or "local"
+    for option, given, schemes in (("--ca", ca, ("wss://",)), ("--allow-pickle", allow_pickle, ("wss://", "ws://"))):
+        if given and not address.startswith(schemes):
+            where = " or ".join([f"{scheme}HOST:PORT" for scheme in schemes])
+            raise typer.BadParameter(f"it is for sessions at {where}, and these run at {address}", param_hint=option)
+    context.obj.append(
+        Script(
+            path=path,
+            arguments=arguments,
+            address=on,
+            workers=workers,
+            ca=None if ca is None else ca.resolve(),
+            allow_pickle=allow_pickle,
+            show=show,
+        )
+    )
 
 
 @app.command()

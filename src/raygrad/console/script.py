@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, Any
 from raygrad.client.session import session_defaults
 from raygrad.client.session.explain import preview_submissions
 from raygrad.client.session.standby import StandbySession
-from raygrad.workers.process.default_session import ADDRESS_VARIABLE, WORKERS_VARIABLE
+from raygrad.workers.process.default_session import (
+    ADDRESS_VARIABLE,
+    CA_VARIABLE,
+    PICKLE_VARIABLE,
+    WORKERS_VARIABLE,
+)
 
 if TYPE_CHECKING:
     from raygrad.client.session.session import Session
@@ -41,6 +46,8 @@ class Script:
     address: str | None = None
     """None leaves what the environment says."""
     workers: int | None = None
+    ca: Path | None = None
+    allow_pickle: bool = False
     show: Callable[[Explanation], bool] | None = field(default=None, repr=False)
     """Called with the plan of each submission before it is sent; the script ends where it returns True."""
 
@@ -72,7 +79,13 @@ def run_script(script: Script) -> None:
     sys.modules["__main__"] = module  # for good: what ends after the script still looks for its names there
     sys.argv[:] = [str(script.path), *script.arguments]
     sys.path[0] = str(script.path.resolve().parent)
-    for variable, value in ((ADDRESS_VARIABLE, script.address), (WORKERS_VARIABLE, script.workers)):
+    settings = {
+        ADDRESS_VARIABLE: script.address,
+        WORKERS_VARIABLE: script.workers,
+        CA_VARIABLE: script.ca,
+        PICKLE_VARIABLE: "1" if script.allow_pickle else None,
+    }
+    for variable, value in settings.items():
         if value is not None:
             os.environ[variable] = str(value)  # also for processes that the script starts
     hook = sys.excepthook

@@ -33,7 +33,34 @@ def test_the_environment_holds_for_a_session_that_names_no_address(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert with_defaults(*given) == found
+    assert with_defaults(*given, {}) == (*found, {})
+
+
+@pytest.mark.parametrize(
+    ("environment", "address", "given", "found"),
+    [
+        ({"RAYGRAD_ADDRESS": "wss://a:1", "RAYGRAD_CA": "c.pem"}, None, {}, {"ca": "c.pem"}),
+        ({"RAYGRAD_ADDRESS": "wss://a:1", "RAYGRAD_CA": "c.pem"}, None, {"ca": "d.pem"}, {"ca": "d.pem"}),
+        ({"RAYGRAD_ADDRESS": "ws://a:1", "RAYGRAD_CA": "c.pem"}, None, {}, {}),
+        ({"RAYGRAD_ADDRESS": "ws://a:1", "RAYGRAD_ALLOW_PICKLE": "1"}, None, {}, {"allow_pickle": True}),
+        ({"RAYGRAD_ADDRESS": "ws://a:1", "RAYGRAD_ALLOW_PICKLE": "0"}, None, {}, {"allow_pickle": False}),
+        ({"RAYGRAD_ADDRESS": "ws://a:1", "RAYGRAD_ALLOW_PICKLE": "1"}, "ws://b:1", {}, {}),
+        ({"RAYGRAD_ADDRESS": "local", "RAYGRAD_ALLOW_PICKLE": "1", "RAYGRAD_CA": "c.pem"}, None, {}, {}),
+    ],
+)
+def test_the_environment_trusts_the_service_that_it_names_alone(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], address: str | None, given: dict, found: dict
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert with_defaults(address, None, given)[2] == found
+
+
+def test_a_word_that_neither_allows_nor_refuses_pickles_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RAYGRAD_ADDRESS", "ws://127.0.0.1:1")
+    monkeypatch.setenv("RAYGRAD_ALLOW_PICKLE", "yes")
+    with pytest.raises(ValueError, match="RAYGRAD_ALLOW_PICKLE takes 0 or 1, got 'yes'"):
+        rg.Session()
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "100001", "²"])

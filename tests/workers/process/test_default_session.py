@@ -10,7 +10,8 @@ from raygrad.workers.process.default_session import remove_from_environment
 
 
 def test_a_worker_forgets_where_its_client_runs_and_who_it_is(monkeypatch: pytest.MonkeyPatch):
-    for name in ("RAYGRAD_ADDRESS", "RAYGRAD_WORKERS", "RAYGRAD_TOKEN", "RAYGRAD_FULL_TRACEBACK"):
+    names = "ADDRESS", "WORKERS", "TOKEN", "CA", "ALLOW_PICKLE", "FULL_TRACEBACK"
+    for name in [f"RAYGRAD_{name}" for name in names]:
         monkeypatch.setenv(name, "1")
     remove_from_environment()
     assert {name for name in os.environ if name.startswith("RAYGRAD_")} == {"RAYGRAD_FULL_TRACEBACK"}

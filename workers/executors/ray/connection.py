@@ -306,11 +306,19 @@ def _check_reachable(address: str) -> None:
 
 
 def _resolved(address: str) -> tuple[str, str]:
+    """Return host and port by which addresses can be compared: all names of this machine are one, since Ray knows by
+    its own address what was joined at 127.0.0.1."""
     host, _, port = address.rpartition(":")
     try:
-        return socket.gethostbyname(host), port
+        host = socket.gethostbyname(host)
     except OSError:
         return host, port
+    with socket.socket() as probe:
+        try:
+            probe.bind((host, 0))  # possible for addresses of this machine only
+        except OSError:
+            return host, port
+    return "localhost", port
 
 
 def store_statistics() -> dict[str, int]:

@@ -93,8 +93,9 @@ class Session:
     block that entered first closes it.
 
     Args:
-        address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT". None: what
-            RAYGRAD_ADDRESS says in the environment, as `raygrad run --on` sets it, and else "local".
+        address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT", or a service at
+            "wss://HOST:PORT" ("ws://HOST:PORT" without TLS). None: what RAYGRAD_ADDRESS says in the environment, as
+            `raygrad run --on` sets it, and else "local".
         workers: how many; None means one per CPU that the address offers. On Ray also (least, most): as many as there
             is room for, more as Ray's autoscaler brings nodes while work waits, fewer when they have been idle for a
             minute.
@@ -131,7 +132,10 @@ class Session:
         costs: a file that `session.costs.save` wrote: plans go by it until this session's own runs tell more.
         journal: a file that `steps` writes each completed step to, and goes on from when the program is run again.
         options: `worker_options`, which say what each worker offers (num_cpus, memory, resources); and, passed to Ray
-            like those, `runtime_env`, `placement_group`, `object_store_memory`.
+            like those, `runtime_env`, `placement_group`, `object_store_memory`. On a service: its `token`, by default
+            what RAYGRAD_TOKEN says; `ca`, the file (PEM) of an authority that the system does not trust; and
+            `allow_pickle`, with which code of both sides runs on the other. Sessions that name no address take the
+            last two from RAYGRAD_CA and RAYGRAD_ALLOW_PICKLE=1.
 
     Raises:
         TypeError, ValueError: an address, option or policy that does not exist, or a value that an option cannot have.
@@ -170,8 +174,7 @@ class Session:
         journal: str | os.PathLike[str] | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        given = cast("dict[str, Any]", options)
-        address, workers = session_defaults.with_defaults(address, workers)
+        address, workers, given = session_defaults.with_defaults(address, workers, cast("dict[str, Any]", options))
         address = checked_address(address)
         count, scale = checked_workers(workers)
         deterministic = flag("Session(deterministic=...)", deterministic)

@@ -7,10 +7,15 @@ session that it keeps for programs without one ends before a program opens its o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from raygrad.workers.process.default_session import ADDRESS_VARIABLE, WORKERS_VARIABLE
+from raygrad.workers.process.default_session import (
+    ADDRESS_VARIABLE,
+    CA_VARIABLE,
+    PICKLE_VARIABLE,
+    WORKERS_VARIABLE,
+)
 
 from ..options import MOST_WORKERS
 
@@ -25,20 +30,39 @@ after_open: Final[list[Callable[[Session], None]]] = []
 """Called with each session that has opened."""
 
 
-def with_defaults(address: str | None, workers: Workers) -> tuple[str, Workers]:
-    """Return the address and the workers of a session: what it was given, and else what the environment says.
+def with_defaults(
+    address: str | None, workers: Workers, options: Mapping[str, Any]
+) -> tuple[str, Workers, Mapping[str, Any]]:
+    """Return address, workers and other options of a session: what it was given, and else what the environment says.
 
-    The environment's number of workers holds for its address alone: a session that names its address keeps its own.
+    What the environment says beside the address holds for its address alone: a session that names its own keeps its
+    own number of workers, and exchanges no pickles because others do.
 
     Raises:
-        ValueError: RAYGRAD_WORKERS is no number of workers.
+        ValueError: RAYGRAD_WORKERS is no number of workers, or RAYGRAD_ALLOW_PICKLE neither 0 nor 1.
     """
     if address is not None:
-        return address, workers
+        return address, workers, options
     address = os.environ.get(ADDRESS_VARIABLE) or "local"
+    return address, _workers() if workers is None else workers, {**_service_options(address), **options}
+
+
+def _workers() -> int | None:
     text = os.environ.get(WORKERS_VARIABLE)
-    if workers is not None or not text:
-        return address, workers
+    if not text:
+        return None
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST_WORKERS):
         raise ValueError(f"{WORKERS_VARIABLE} takes a whole number from 1 to {MOST_WORKERS:,}, got {text!r}")
-    return address, int(text)
+    return int(text)
+
+
+def _service_options(address: str) -> dict[str, Any]:
+    """Return the options that the environment gives to sessions on a service."""
+    found: dict[str, Any] = {}
+    if address.startswith("wss://") and (ca := os.environ.get(CA_VARIABLE)):
+        found["ca"] = ca
+    if address.startswith(("ws://", "wss://")) and (text := os.environ.get(PICKLE_VARIABLE)):
+        if text not in ("0", "1"):
+            raise ValueError(f"{PICKLE_VARIABLE} takes 0 or 1, got {text!r}")
+        found["allow_pickle"] = text == "1"
+    return found

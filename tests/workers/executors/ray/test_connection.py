@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -23,8 +24,9 @@ def test_the_address_of_the_connected_ray_may_be_named_another_may_not(ray_runni
     import ray
 
     address = ray.get_runtime_context().gcs_address
-    executor = RayExecutor(f"ray:{address}", 1)
-    executor.close()
+    port = address.rpartition(":")[2]
+    for host in (address.rpartition(":")[0], "127.0.0.1", "localhost", socket.gethostname()):
+        RayExecutor(f"ray:{host}:{port}", 1).close()
     with pytest.raises(ValueError, match="connected to the Ray at"):
         RayExecutor("ray:127.0.0.1:1", 1)
 
