@@ -27,7 +27,7 @@ from raygrad.report.explanation import Explanation
     ],
 )
 def test_the_environment_holds_for_a_session_that_names_no_address(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], given: tuple, found: tuple
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], given: tuple[Any, Any], found: tuple[Any, Any]
 ):
     for name in ("RAYGRAD_ADDRESS", "RAYGRAD_WORKERS"):
         monkeypatch.delenv(name, raising=False)

@@ -7,7 +7,7 @@ session that it keeps for programs without one ends before a program opens its o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.workers.process.default_session import (
@@ -31,8 +31,8 @@ after_open: Final[list[Callable[[Session], None]]] = []
 
 
 def with_defaults(
-    address: str | None, workers: Workers, options: Mapping[str, Any]
-) -> tuple[str, Workers, Mapping[str, Any]]:
+    address: str | None, workers: Workers, options: dict[str, Any]
+) -> tuple[str, Workers, dict[str, Any]]:
     """Return address, workers and other options of a session: what it was given, and else what the environment says.
 
     What the environment says beside the address holds for its address alone: a session that names its own keeps its
