@@ -24,7 +24,7 @@ from websockets.sync.client import connect
 
 import raygrad as rg
 from raygrad.errors import RunCancelled, ServiceError
-from raygrad.service import Server, ServerOptions, admin, opening
+from raygrad.service import Server, ServerOptions, admin, opening, server as server_module
 
 from .servers import server_process
 
@@ -333,3 +333,23 @@ def test_probes_and_metrics(plain: Server) -> None:
     asked = urllib.request.Request(http + "/metrics", headers={"Authorization": "Bearer secret"})
     with urllib.request.urlopen(asked, timeout=5) as answer:
         assert b"raygrad_service_sessions 0" in answer.read()
+
+
+def test_times_of_a_report_are_the_clients_however_long_workers_took_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = server_module.open_executor
+
+    def slowly(*words: Any, **options: Any) -> Any:
+        time.sleep(0.5)
+        return opened(*words, **options)
+
+    monkeypatch.setattr(server_module, "open_executor", slowly)
+    with Server(ServerOptions(port=0, workers=1)) as server, rg.Session(server.url) as session:
+        began = time.monotonic()
+        assert (rg.ones(3) * 2).sum().item() == 6.0
+        run = session.last_run
+        assert run is not None
+        facts = run.report().run
+        took = time.monotonic() - began
+    assert 0.0 <= facts.unsent
+    assert -0.1 < facts.seconds < took + 0.1
+    assert all(-0.1 < segment.start < took + 0.1 for segment in facts.segments)

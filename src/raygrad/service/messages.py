@@ -15,7 +15,7 @@ from raygrad.proto.codec.frames import Frame, encode_frame
 from raygrad.proto.codec.value_reader import read_values
 from raygrad.proto.codec.value_writer import Buffer, write_values
 
-SERVICE_VERSION: Final = 2
+SERVICE_VERSION: Final = 3
 """Of this set of messages."""
 
 MOST_TEXT: Final = 1 << 20
@@ -55,7 +55,10 @@ class Welcome:
     host: str
     reports_unasked: bool
     max_message: int
+    asked: float
+    """When the hello arrived, by the server's clock; workers were started since."""
     clock: float
+    """When this was sent, by the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,13 +119,16 @@ def open_service(url: str, *, workers: int | None, blas_threads: int, options: M
         asked = time.monotonic()
         connection.send(hello(admin=False, allow_pickle=allow_pickle, workers=workers or 0, blas_threads=blas_threads))
         welcome = first_answer(connection, url)
+        came = time.monotonic()
         if not isinstance(welcome, Welcome):
             raise ServiceError(f"{url} answered a hello by a {type(welcome).__name__}", "protocol")
     except BaseException:
         connection.close()
         raise
     connection.max_message = welcome.max_message
-    ahead = welcome.clock - (asked + time.monotonic()) / 2
+    ahead = (
+        (welcome.asked - asked) + (welcome.clock - came)
+    ) / 2  # as NTP (RFC 5905): the ways there and back are alike
     lasting = ResumableConnection(connection, grace=welcome.grace)
     again = Reopening(url, options.get("token"), options.get("ca"), welcome)
     return RemoteWorkers(lasting, connection, again, welcome, ahead=ahead, url=url, allow_pickle=allow_pickle)

@@ -70,7 +70,11 @@ from .values import LOSSES, PICKLE_HINT, Passage, failed_answer
 log: Final = logging.getLogger("raygrad.service")
 
 BUSY_SLICE: Final = 0.002
-"""Seconds for which the driver is polled at a time, before requests are looked for, while something runs."""
+"""Seconds for which the driver is polled at a time, before requests are looked for, while something runs and messages
+pass."""
+
+QUIET_SLICE: Final = 0.02
+"""The most of these seconds, while no messages pass: to look for requests takes time that workers may need."""
 
 IDLE_SLICE: Final = 0.25
 """Seconds for which requests are waited for at a time, while nothing runs."""
@@ -253,9 +257,16 @@ class ServedSession:
             return
         except queue.Empty:
             pass
-        if self._driver is not None:
-            self._driver.poll(BUSY_SLICE if busy else 0.0)
-            self._try_reads()
+        if self._waiting:
+            self._try_reads(self._slice)
+        elif self._driver is not None:
+            self._driver.poll(self._slice if busy else 0.0)
+
+    @property
+    def _slice(self) -> float:
+        """For how long to poll before requests are looked for: one that comes then waits for at most half of the time
+        in which nothing has come."""
+        return min(max((time.monotonic() - self._latest) / 2, BUSY_SLICE), QUIET_SLICE)
 
     def _close(self) -> None:
         if self._driver is None:
@@ -427,12 +438,12 @@ class ServedSession:
         elif message.what in ("read", "stays") and len(message.numbers) == 2:
             deadline = inf if message.seconds == inf else time.monotonic() + message.seconds
             self._waiting.append((message, deadline))
-            self._try_reads()
+            self._try_reads(BUSY_SLICE)
         else:
             raise ProtocolError(f"nothing can be asked by {message.what[:40]!r} of {len(message.numbers)} numbers")
 
-    def _try_reads(self) -> None:
-        """Answer the reads whose values are here, and those that have passed their deadline."""
+    def _try_reads(self, seconds: float) -> None:
+        """Answer the reads whose values are here, and those that have passed their deadline; wait for so long."""
         driver = self._driver
         if driver is None:
             return
@@ -441,7 +452,7 @@ class ServedSession:
             read = driver.read if ask.what == "read" else driver.stays_on_worker
             now = time.monotonic()
             try:
-                found = read(*ask.numbers, deadline=min(now + BUSY_SLICE, deadline))
+                found = read(*ask.numbers, deadline=min(now + seconds / len(self._waiting), deadline))
             except WaitTimeout as error:
                 if now < deadline:
                     continue

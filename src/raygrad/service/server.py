@@ -268,6 +268,7 @@ class Server:
         return session
 
     def _open(self, connection: MessageConnection, hello: ClientHello, party: int) -> ServedSession:
+        asked = time.monotonic()
         most = self.options.workers
         if most is not None and hello.workers > most:
             raise ServiceError(f"{hello.workers} workers are asked for; a session has up to {most} here", "quota")
@@ -313,7 +314,7 @@ class Server:
         unasked, most_bytes = executor.reports_unasked, self.options.max_message
         thread.start()
         welcome = Welcome(
-            name, session.key, self._epoch, grace, cluster, executor.host, unasked, most_bytes, time.monotonic()
+            name, session.key, self._epoch, grace, cluster, executor.host, unasked, most_bytes, asked, time.monotonic()
         )
         try:
             connection.send(welcome)
