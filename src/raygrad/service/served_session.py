@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
 from math import inf
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from raygrad.errors import CostsError, ProtocolError, RaygradError, ServiceError, WaitTimeout
 from raygrad.proto.codec.graphs import decode_graph, encode_graph
@@ -79,6 +79,9 @@ QUIET_SLICE: Final = 0.02
 IDLE_SLICE: Final = 0.25
 """Seconds for which requests are waited for at a time, while nothing runs."""
 
+KNOWN_GRAPHS: Final = 16
+"""Graphs of a session that are kept decoded: programs submit the same ones again and again."""
+
 MOST_REQUESTS: Final = 256
 """Requests that wait here; then the client has to."""
 
@@ -90,6 +93,18 @@ _PLAIN_NODES: Final = frozenset({OpCall, OpVjp, GradSum, CheckDefined, CheckNotN
 
 _NAMED_NODES: Final = frozenset({*_PLAIN_NODES, FunctionCall, FunctionVjp, HookCall, Emit})
 """Nodes of a session whose code goes by name: no pickle of the client's is opened for them."""
+
+
+class _KnownGraph(NamedTuple):
+    """A graph that has passed all checks of its session."""
+
+    received: bytes
+    graph: Graph
+    opened: Graph
+    """The same with code of this process in the place of its names."""
+    encoded: bytes
+    key: bytes
+    """These two are of `opened`."""
 
 
 class ServedSession:
@@ -130,6 +145,8 @@ class ServedSession:
         self._active: set[int] = set()
         self._given_up: set[int] = set()
         """Runs of which something did not pass to the client."""
+        self._graphs: dict[bytes, _KnownGraph] = {}
+        """By the client's key, the graphs that came last, the latest at the end."""
         self._newest = -1
         """The number of the newest run: they rise."""
         self._driver: Driver | None = None
@@ -367,23 +384,13 @@ class ServedSession:
             self._connection.send(failed_answer(message.id, error))
             return
         try:
-            graph = decode_graph(message.graph)
-            if structural_hash(message.graph) != message.key:  # by which plans and programs are cached
-                raise ProtocolError("the key of a graph is not its hash")
             if not message.preview and message.run <= self._newest:
                 raise ProtocolError(f"run {message.run} was submitted after run {self._newest}")
-            if added := [node for node in graph.nodes if isinstance(node, Spill | Load)]:
-                raise ProtocolError(f"a {type(added[0]).__name__} was submitted, which plans alone add")
-            if self._nodes is not None and (code := [node for node in graph.nodes if type(node) not in self._nodes]):
-                raise ServiceError(f"the graph has a {type(code[0]).__name__}, which {PICKLE_HINT}", "pickle")
-            self._usage.check_nodes(graph)
-            externals = self._externals(graph, message.values)
-            encoded, key = message.graph, message.key
-            if self._nodes is not None and (own := opened_graph(graph, self._passage.modules)) is not graph:
-                graph, encoded = own, encode_graph(own)
-                key = structural_hash(encoded)
+            known = self._known_graph(message.graph, message.key)
+            graph = known.opened
+            externals = self._externals(known.graph, message.values)
             paths = paths_of(message.paths)
-            submission = GraphSubmission(message.run, graph, encoded, key, externals, paths)
+            submission = GraphSubmission(message.run, graph, known.encoded, known.key, externals, paths)
             residency: tuple[int, ...] = ()
             if message.preview:
                 planned, residency = driver.preview(submission)
@@ -407,6 +414,37 @@ class ServedSession:
             return
         other = b"" if planned.graph == graph else self._graph_bytes(planned.graph)
         self._connection.send(PlanMade(message.id, plan_data(planned.plan), other, residency))
+
+    def _known_graph(self, received: bytes, key: bytes) -> _KnownGraph:
+        """Return the graph of a submission, decoded and checked; that of an earlier one if it came before."""
+        known = self._graphs.pop(key, None)
+        if known is None or known.received != received:
+            known = self._checked_graph(received, key)
+        self._graphs[key] = known
+        if len(self._graphs) > KNOWN_GRAPHS:
+            del self._graphs[next(iter(self._graphs))]
+        return known
+
+    def _checked_graph(self, received: bytes, key: bytes) -> _KnownGraph:
+        """Return a graph that came.
+
+        Raises:
+            ProtocolError: it is none, or not what a client may submit.
+            ServiceError: it has code that does not pass, or too many nodes.
+        """
+        graph = opened = decode_graph(received)
+        if structural_hash(received) != key:  # by which plans and programs are cached
+            raise ProtocolError("the key of a graph is not its hash")
+        if added := [node for node in graph.nodes if isinstance(node, Spill | Load)]:
+            raise ProtocolError(f"a {type(added[0]).__name__} was submitted, which plans alone add")
+        if self._nodes is not None and (code := [node for node in graph.nodes if type(node) not in self._nodes]):
+            raise ServiceError(f"the graph has a {type(code[0]).__name__}, which {PICKLE_HINT}", "pickle")
+        self._usage.check_nodes(graph)
+        encoded = received
+        if self._nodes is not None and (opened := opened_graph(graph, self._passage.modules)) is not graph:
+            encoded = encode_graph(opened)
+            key = structural_hash(encoded)
+        return _KnownGraph(received, graph, opened, encoded, key)
 
     def _drop(self, driver: Driver, values: Iterable[tuple[int, int]]) -> None:
         """Let go of kept values (run, value)."""
