@@ -118,6 +118,11 @@ def seconds(where: str, value: Any, *, zero: bool = False) -> float | None:
     return number
 
 
+def is_service(address: str) -> bool:
+    """Tell whether an address is a service's."""
+    return address.startswith(("ws://", "wss://"))
+
+
 def checked_address(value: Any) -> str:
     """Return an address."""
     known = "'local' (this process), 'ray' (the running Ray, or a new one), 'ray:HOST:PORT' or 'wss://HOST:PORT'"
@@ -125,7 +130,7 @@ def checked_address(value: Any) -> str:
         raise TypeError(f"Session(address) takes {known}, got {shown(value)}")
     if value in ("local", "ray"):
         return value
-    if value.startswith(("ws://", "wss://")):
+    if is_service(value):
         if not _ADDRESS.fullmatch(value.partition("://")[2].rstrip("/")):
             raise ValueError(
                 f"{value!r} does not say where a service runs; expected 'wss://HOST:PORT' or 'ws://HOST:PORT'"

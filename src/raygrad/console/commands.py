@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from raygrad import __version__
+from raygrad.client.options import is_service
 from raygrad.errors import RaygradError
 from raygrad.report.figures import number
 from raygrad.report.saved_plan import load_explanation
@@ -30,9 +30,6 @@ from .doctor import examine
 from .findings import Finding, Status
 from .ray_nodes import ClusterOptions
 from .script import Script, arguments_of, run_script
-
-if TYPE_CHECKING:
-    from raygrad.report.explanation import Explanation
 
 app: Final = typer.Typer(
     name="raygrad",
@@ -63,7 +60,9 @@ Workers = Annotated[
 ]
 Ca = Annotated[
     Path | None,
-    typer.Option("--ca", exists=True, dir_okay=False, help="The authority of a service's certificate (PEM)."),
+    typer.Option(
+        "--ca", exists=True, dir_okay=False, resolve_path=True, help="The authority of a service's certificate (PEM)."
+    ),
 ]
 Pickle = Annotated[
     bool,
@@ -99,7 +98,10 @@ def run(
     Its sessions that name no address run there, and so does what it records outside of a session, as long as it opens
     none of its own. All else is as with `python SCRIPT ARGUMENTS`.
     """
-    run_later(context, path, arguments_of(arguments or ()), on, workers, ca, allow_pickle)
+    words = arguments_of(arguments or ())
+    run_later(
+        context, Script(path=path, arguments=words, address=on, workers=workers, ca=ca, allow_pickle=allow_pickle)
+    )
 
 
 @app.command(context_settings=PASSED_ON)
@@ -143,7 +145,11 @@ def explain(
             plan.save(save)
         return True
 
-    run_later(context, path, arguments_of(arguments or ()), on, workers, ca, allow_pickle, show)
+    words = arguments_of(arguments or ())
+    run_later(
+        context,
+        Script(path=path, arguments=words, address=on, workers=workers, ca=ca, allow_pickle=allow_pickle, show=show),
+    )
 
 
 @app.command()
@@ -151,40 +157,26 @@ def demo(
     context: typer.Context, on: On = None, workers: Workers = None, ca: Ca = None, allow_pickle: Pickle = False
 ) -> None:
     """Train a small network, to see that everything works."""
-    run_later(context, Path(demo_script.__file__), (), on, workers, ca, allow_pickle)
+    path = Path(demo_script.__file__)
+    run_later(context, Script(path=path, address=on, workers=workers, ca=ca, allow_pickle=allow_pickle))
 
 
-def run_later(
-    context: typer.Context,
-    path: Path,
-    arguments: tuple[str, ...],
-    on: str | None,
-    workers: int | None,
-    ca: Path | None,
-    allow_pickle: bool,
-    show: Callable[[Explanation], bool] | None = None,
-) -> None:
+def run_later(context: typer.Context, script: Script) -> None:
     """Note the script that is to run once typer has done its part.
 
     Raises:
         typer.BadParameter: an option is given that means nothing where its sessions run.
     """
-    address = on or os.environ.get(ADDRESS_VARIABLE) or "local"
-    for option, given, schemes in (("--ca", ca, ("wss://",)), ("--allow-pickle", allow_pickle, ("wss://", "ws://"))):
-        if given and not address.startswith(schemes):
-            where = " or ".join([f"{scheme}HOST:PORT" for scheme in schemes])
-            raise typer.BadParameter(f"it is for sessions at {where}, and these run at {address}", param_hint=option)
-    context.obj.append(
-        Script(
-            path=path,
-            arguments=arguments,
-            address=on,
-            workers=workers,
-            ca=None if ca is None else ca.resolve(),
-            allow_pickle=allow_pickle,
-            show=show,
-        )
-    )
+    address = script.address or os.environ.get(ADDRESS_VARIABLE) or "local"
+    if script.ca is not None and not address.startswith("wss://"):
+        raise _out_of_place("--ca", "wss://HOST:PORT", address)
+    if script.allow_pickle and not is_service(address):
+        raise _out_of_place("--allow-pickle", "wss://HOST:PORT or ws://HOST:PORT", address)
+    context.obj.append(script)
+
+
+def _out_of_place(option: str, where: str, address: str) -> typer.BadParameter:
+    return typer.BadParameter(f"it is for sessions at {where}, and these run at {address}", param_hint=option)
 
 
 @app.command()

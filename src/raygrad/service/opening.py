@@ -126,9 +126,8 @@ def open_service(url: str, *, workers: int | None, blas_threads: int, options: M
         connection.close()
         raise
     connection.max_message = welcome.max_message
-    ahead = (
-        (welcome.asked - asked) + (welcome.clock - came)
-    ) / 2  # as NTP (RFC 5905): the ways there and back are alike
+    # as NTP has it (RFC 5905): the ways there and back are taken to be alike
+    ahead = ((welcome.asked - asked) + (welcome.clock - came)) / 2
     lasting = ResumableConnection(connection, grace=welcome.grace)
     again = Reopening(url, options.get("token"), options.get("ca"), welcome)
     return RemoteWorkers(lasting, connection, again, welcome, ahead=ahead, url=url, allow_pickle=allow_pickle)

@@ -16,7 +16,7 @@ from raygrad.workers.executors.executor_workers import ExecutorWorkers
 from raygrad.workers.executors.inprocess import InProcessExecutor
 from raygrad.workers.executors.session_driver import SessionWorkers
 
-from ..options import MOST_WORKERS, checked_address, options_of, whole
+from ..options import MOST_WORKERS, checked_address, is_service, options_of, whole
 
 
 def check_options(
@@ -128,11 +128,6 @@ def check_reachable(address: str) -> None:
 
     ray_module()
     ray_to_join(address.partition(":")[2])
-
-
-def is_service(address: str) -> bool:
-    """Tell whether an address is a service's."""
-    return address.startswith(("ws://", "wss://"))
 
 
 def devices_of(cluster: Cluster) -> tuple[Device, ...]:

@@ -17,7 +17,7 @@ from raygrad.workers.process.default_session import (
     WORKERS_VARIABLE,
 )
 
-from ..options import MOST_WORKERS
+from ..options import MOST_WORKERS, is_service
 
 if TYPE_CHECKING:
     from .elastic import Workers
@@ -61,7 +61,7 @@ def _service_options(address: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if address.startswith("wss://") and (ca := os.environ.get(CA_VARIABLE)):
         found["ca"] = ca
-    if address.startswith(("ws://", "wss://")) and (text := os.environ.get(PICKLE_VARIABLE)):
+    if is_service(address) and (text := os.environ.get(PICKLE_VARIABLE)):
         if text not in ("0", "1"):
             raise ValueError(f"{PICKLE_VARIABLE} takes 0 or 1, got {text!r}")
         found["allow_pickle"] = text == "1"
