@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from raygrad.console.ray_nodes import free_port
+
+from .serving import Serving
 
 pytest.importorskip("ray")
 pytestmark = [
@@ -53,7 +55,7 @@ def blocks(nodes_port: str, port: str) -> list[list[str]]:
     return [[line.strip() for line in block.splitlines()] for block in found]
 
 
-class Terminal:
+class UserShell:
     """A folder and an environment in which commands are typed: those of a user who has set nothing yet."""
 
     def __init__(self, folder: Path) -> None:
@@ -64,15 +66,9 @@ class Terminal:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         self.environment |= {"HOME": str(folder), "PATH": path, "RAY_USAGE_STATS_ENABLED": "0"}
 
-    def start(self, command: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            ["bash", "-c", f"exec {command}"],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def serving(self, command: str) -> contextlib.AbstractContextManager[Serving]:
+        """Run a command that serves."""
+        return Serving.by(["bash", "-c", f"exec {command}"], cwd=self.folder, env=self.environment)
 
     def type(self, *lines: str) -> str:
         """Run commands one after the other; return what they print."""
@@ -90,19 +86,19 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Terminal:
+def terminal(tmp_path: Path) -> UserShell:
     (tmp_path / "train.py").write_text(TRAIN)
-    return Terminal(tmp_path)
+    return UserShell(tmp_path)
 
 
 @pytest.fixture
-def ports(terminal: Terminal) -> Iterator[tuple[str, str]]:
+def ports(terminal: UserShell) -> Iterator[tuple[str, str]]:
     nodes, server = str(free_port()), str(free_port())
     yield nodes, server
     terminal.type(f"raygrad cluster stop --port {nodes} || true")
 
 
-def test_three_nodes_a_server_and_clients(terminal: Terminal, ports: tuple[str, str]) -> None:
+def test_three_nodes_a_server_and_clients(terminal: UserShell, ports: tuple[str, str]) -> None:
     nodes, serving, clients, ending = blocks(*ports)
     assert nodes.pop(0).startswith("pip install")
     start, address, demo, status = nodes
@@ -112,18 +108,7 @@ def test_three_nodes_a_server_and_clients(terminal: Terminal, ports: tuple[str, 
     assert terminal.type(f"{status} --port {ports[0]}").startswith("3 of 3 nodes running")
 
     terminal.type(*serving[:-1])
-    server = terminal.start(serving[-1])
-    try:
-        assert server.stdout is not None
-        said: list[str] = []
-        for line in server.stdout:
-            said.append(line)
-            if "listening on" in line:
-                break
-        else:
-            pytest.fail("".join(said))
-        reader = threading.Thread(target=lambda out=server.stdout: said.extend(out), daemon=True)
-        reader.start()
+    with terminal.serving(serving[-1]) as server:
         printed = terminal.type(*clients)
         assert "Training a network" in printed
         assert printed.rstrip().endswith("wss [0.5 0.5 0.5 0.5]")
@@ -132,13 +117,6 @@ def test_three_nodes_a_server_and_clients(terminal: Terminal, ports: tuple[str, 
         both = terminal.type(token, f"{train} & {train} & wait -n; wait -n")  # each on a worker of its own
         assert both.count("wss [0.5 0.5 0.5 0.5]") == 2
 
-        server.send_signal(signal.SIGINT)
-        assert server.wait(60) == 0, said
-        reader.join(10)
-    finally:
-        if server.poll() is None:
-            server.kill()
-        server.wait()
-        assert server.stdout is not None
-        server.stdout.close()
+        server.process.send_signal(signal.SIGINT)
+        assert server.ends(60) == 0, server.lines
     assert terminal.type(*[f"{line} --port {ports[0]}" for line in ending]).strip() == "stopped 3 nodes"

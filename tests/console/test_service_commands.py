@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,40 +21,10 @@ from raygrad.errors import RaygradError, RunCancelled, ServiceError
 from raygrad.service import admin
 
 from ..service import allowed_programs as allowed
+from .serving import Serving
 from .test_commands import raygrad_command
 
 ROOT = Path(__file__).parents[2]
-
-
-class Serving:
-    """A `raygrad serve` that runs."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.lines: list[str] = []
-        self._listening = threading.Event()
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-        assert self._listening.wait(60), self.lines
-        self.url = next(line for line in self.lines if "listening on" in line).split("listening on ")[1].split('"')[0]
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line.strip())
-            if "listening on" in line:
-                self._listening.set()
-        self._listening.set()
-
-    def ends(self, seconds: float = 40.0) -> int:
-        """Wait for its end, and return its exit code."""
-        code = self.process.wait(seconds)
-        self._thread.join(10)
-        return code
-
-    def entries(self) -> list[dict[str, Any]]:
-        """The lines of a log in JSON."""
-        return [json.loads(line) for line in self.lines if line.startswith("{")]
 
 
 @contextlib.contextmanager
@@ -63,17 +32,8 @@ def serving(*words: str, on: str = "local", path: Path = ROOT) -> Generator[Serv
     """Start a server in a folder of no modules, with those of a path."""
     command = [sys.executable, "-m", "raygrad", "serve", "--on", on, "--port", "0", "--workers", "1", *words]
     paths = {"PYTHONPATH": os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")])}
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=ROOT / "tests", env={**os.environ, **paths}
-    )
-    try:
-        yield Serving(process)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+    with Serving.by(command, cwd=ROOT / "tests", env={**os.environ, **paths}) as server:
+        yield server
 
 
 ALLOW = ("--allow", allowed.__name__)
