@@ -1,6 +1,6 @@
 """Ensembles through a server, beside a session on the same Ray: what it costs that the client is elsewhere.
 
-The programs are those of `ensemble.py`. The server is a driver of its own, with two workers for its session; the
+Programs and rounds are those of `ensemble.py`. The server is a driver of its own, with two workers for its session; the
 session beside it has two, too. Both give the bits of the program by hand, which is checked at every step.
 """
 
@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from ensemble import MEGABYTE, Expected, Side, local_ray, timed
-from ensemble_programs import Ensemble, Outcome, Pipeline, Program, calibrated
+from ensemble import Expected, Side, cases, local_ray, timed
+from ensemble_programs import Outcome, Program
+from ensemble_verdicts import Case
 from measure import Grid, Result, Subject, compare, elsewhere
 from service import server
 
@@ -21,20 +22,7 @@ import raygrad as rg
 DIRECT: Final = "session on Ray"
 
 
-def programs(*, quick: bool) -> list[tuple[Program, int]]:
-    """Return the programs, and rounds of each."""
-    middle = calibrated((0.017, 0.017), 8 * MEGABYTE, MEGABYTE // 8)
-    short = calibrated((0.001, 0.001), 100_000, 1_250)
-    stage = calibrated((0.010, 0.010), 2 * MEGABYTE, MEGABYTE // 32)
-    rounds = 3 if quick else 9
-    return [
-        (Ensemble("16 branches, 17 + 17 ms, 8 MB kept, 1 MB out", 16, middle, MEGABYTE // 8), rounds),
-        (Ensemble("64 branches, 1 + 1 ms, 100 KB kept, 10 KB out", 64, short, 1_250), rounds),
-        (Pipeline("pipeline, 4 stages x 8 microbatches, 10 + 10 ms", 8, 4, stage, MEGABYTE // 32), rounds),
-    ]
-
-
-class Client:
+class SessionThread:
     """A session with a thread of its own, since a session is ambient in the threads that entered it."""
 
     def __init__(self, address: str, **options: Any) -> None:
@@ -52,19 +40,20 @@ class Client:
         self._thread.shutdown()
 
 
-def measured(program: Program, rounds: int, clients: dict[str, Client]) -> list[Result]:
+def measured(case: Case, sessions: dict[str, SessionThread]) -> list[Result]:
     """Measure the steps of a program in all sessions."""
+    program = case.program
     program.prepare()
     expected = Expected(program)
     found: list[Result] = []
     for compiled in (False, True):
         subjects: list[Subject] = []
-        for name, client in clients.items():
-            side = Side(name, timed(client.steps_of(program, compiled=compiled)), expected)
+        for name, session in sessions.items():
+            side = Side(name, timed(session.steps_of(program, compiled=compiled)), expected)
             anchor, aim = ("", "") if name == DIRECT else (DIRECT, "<= 1.1")
             subjects.append(Subject(name, side.once, anchor, aim))
         how = ", session.compile" if compiled else ""
-        found += compare(f"{program.name}{how} | step", subjects, rounds)
+        found += compare(f"{program.name}{how} | step", subjects, case.rounds)
     return found
 
 
@@ -74,9 +63,9 @@ def results(quick: bool) -> list[Result | Grid]:
     with elsewhere(), local_ray(cpus=4) as address:
         options = {"address": address, "workers": 2, "allow_pickle": True}
         with server(**options) as (url, _):
-            clients = {DIRECT: Client(address), "through a server": Client(url, allow_pickle=True)}
-            for program, rounds in programs(quick=quick):
-                found += measured(program, rounds, clients)
-            for client in clients.values():
-                client.close()
+            sessions = {DIRECT: SessionThread(address), "through a server": SessionThread(url, allow_pickle=True)}
+            for case in cases(quick=quick):
+                found += measured(case, sessions)
+            for session in sessions.values():
+                session.close()
     return found
