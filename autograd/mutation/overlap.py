@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 
 from ..devices.serving import is_device_array, same_memory
 from ..ops.indexing.indexing import is_whole, take_apart
-from ..storage.stride_geometry import expand_layout, layouts_of, select_axes, slice_layout
+from ..storage.stride_geometry import MemoryLayout, expand_layout, layouts_of, select_axes, slice_layout
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -98,7 +98,7 @@ def _check_put(tensor: Tensor, basic: Any, value: Any) -> None:
     places = layouts_of(tensor, value)
     if places is None or not value.ndim:  # a number is filled in
         return
-    region, given = slice_layout(places[0], (basic,), ()), places[1]
+    region, given = _region(tensor, places[0], basic), places[1]
     if given.shape != region.shape:
         ones = next((axis for axis, extent in enumerate(given.shape) if extent != 1), len(given.shape))
         fitted = expand_layout(select_axes(given, range(ones, len(given.shape))), region.shape)
@@ -113,8 +113,14 @@ def _check_scattered(tensor: Tensor, basic: Any, operands: Sequence[Any]) -> Non
     for operand in operands:
         if may_share(tensor, operand):
             places = layouts_of(tensor, operand)
-            if places is not None and slice_layout(places[0], (basic,), ()).overlaps(places[1]):
+            if places is not None and _region(tensor, places[0], basic).overlaps(places[1]):
                 raise AutogradError(_MESSAGE)
+
+
+def _region(tensor: Tensor, place: MemoryLayout, basic: Sequence[Any]) -> MemoryLayout:
+    """Return the place of `tensor[basic]`, of all examples where the tensor is batched: the index is of each of them."""
+    examples = place.shape[: len(place.shape) - tensor.ndim]
+    return slice_layout(place, ((*[(0, count, 1) for count in examples], *basic),), ())
 
 
 def may_share(tensor: Tensor, operand: Any) -> bool:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import raygrad as rg
@@ -135,6 +136,28 @@ def test_operand_that_shares_a_part_of_every_example_is_refused(T):
     def change(x):
         x.add_(x.T)
         return x
+
+    with pytest.raises(RuntimeError, match=OVERLAP):
+        T.func.vmap(change)(base(T, 2, 2, 2))
+
+
+def test_what_lies_behind_all_examples_is_not_shared(T):
+    memory, diagonal = np.arange(24.0), T.arange(3)
+    examples, behind = (T.from_numpy(part) for part in (memory[:18].reshape(2, 3, 3), memory[18:].reshape(2, 3)))
+
+    def change(y, value):
+        y[diagonal, diagonal] = value
+        return y.clone()
+
+    expected = memory[:18].reshape(2, 3, 3).copy()
+    expected[:, range(3), range(3)] = behind.numpy()
+    assert T.func.vmap(change)(examples, behind).tolist() == expected.tolist()
+
+
+def test_every_example_that_is_put_at_indices_of_itself_is_refused(T):
+    def change(y):
+        y[T.arange(2)] = y
+        return y
 
     with pytest.raises(RuntimeError, match=OVERLAP):
         T.func.vmap(change)(base(T, 2, 2, 2))
