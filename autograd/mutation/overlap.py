@@ -118,7 +118,7 @@ def _check_scattered(tensor: Tensor, basic: Any, operands: Sequence[Any]) -> Non
 
 
 def _region(tensor: Tensor, place: MemoryLayout, basic: Sequence[Any]) -> MemoryLayout:
-    """Return the place of `tensor[basic]`, of all examples where the tensor is batched: the index is of each of them."""
+    """Return the place of `tensor[basic]`, of all examples where the tensor is batched: the index is of each one."""
     examples = place.shape[: len(place.shape) - tensor.ndim]
     return slice_layout(place, ((*[(0, count, 1) for count in examples], *basic),), ())
 
