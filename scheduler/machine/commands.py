@@ -1,8 +1,8 @@
 """Commands: the output of the state machine, as frozen data in the imperative.
 
 The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished`, unless the
-segment is withdrawn, `ExportValue` with one `ValueExported` and `CopyValue` with one `ValueCopied`, unless the worker
-dies; `ReviewPlan` with `PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn`, `PlanRest` with `RestPlanned`,
+segment is withdrawn, `ExportValue` with one `ValueExported`, and `CopyValues` with one `ValueCopied` for each
+value, unless the worker dies; `ReviewPlan` with `PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn`, `PlanRest` with `RestPlanned`,
 `PlanRecovery` with `RecoveryPlanned`, and `RestartWorker` with `WorkerReplaced`.
 The others have no answer. No command has to be refused: what it names exists, or was commanded before.
 """
@@ -48,21 +48,21 @@ class ExportValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyValue:
-    """Have `worker` copy the value pinned there under (run, value) to the store when it has nothing else to do.
+class CopyValues:
+    """Have `worker` copy values, each (run, value), that are pinned there to the store: all at one moment, either
+    between two segments, as far as copies may take its time, or when it has nothing else to do.
 
-    Nobody reads the copy while the worker lives (`recovery_copies`). The segment that pins the value has ended; the
-    value may be gone when the call runs. Followed by one `DropCopy`, even if there was nothing to copy.
+    Nobody reads a copy while the worker lives (`recovery_copies`). The segments that pin the values have ended; a value
+    may be gone when the call runs. Followed by one `DropCopy` for each, even if there was nothing to copy.
     """
 
     worker: int
-    run: int
-    value: int
+    values: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropCopy:
-    """Drop the reference to the object that `CopyValue` made."""
+    """Drop the reference to an object that `CopyValues` made."""
 
     run: int
     value: int
@@ -131,8 +131,16 @@ class PlanRecovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseCopy:
-    """The worker of a value is gone, or has dropped it: the copy that `CopyValue` made is its object from here on, as
+    """The worker of a value is gone, or has dropped it: the copy that `CopyValues` made is its object from here on, as
     if `ExportValue` had made it."""
+
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseObject:
+    """The worker of a value is to drop it: the object that `ExportValue` made is all that there is of it."""
 
     run: int
     value: int
@@ -254,7 +262,7 @@ class FailRun:
 Command = (
     RunSegment
     | ExportValue
-    | CopyValue
+    | CopyValues
     | DropExport
     | DropValue
     | DropCopy
@@ -264,6 +272,7 @@ Command = (
     | PlanRest
     | PlanRecovery
     | UseCopy
+    | UseObject
     | ForgetRun
     | RestartWorker
     | LoseValue

@@ -127,7 +127,7 @@ class ValueExported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueCopied:
-    """The work of a `CopyValue` command ended: the copy exists, or (`ok` False) could not be made."""
+    """A value was copied by a `CopyValues` command: the copy exists, or (`ok` False) could not be made."""
 
     at: float
     run: int

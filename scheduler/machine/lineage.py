@@ -3,7 +3,8 @@
 A run that has ended is remembered while something that it made may be lost: a value that is pinned on a worker, and of
 which there is neither an object nor a copy in the object store. To make that again takes what the run has read. So a
 remembered run counts in the `lineage` of these values: one that nobody else needs is dropped as ever, and its run is
-remembered, to make it once more. Recovery copies end the chain (`recovery_copies`).
+remembered, to make it once more. Recovery copies end the chain, as does what `stays` in the
+store (`recovery_copies`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ def may_be_made_again(run: LiveRun, value: LiveValue) -> bool:
     if value.lost:
         return bool(value.held or value.readers or value.lineage)
     copy = run.copies.get(value.value)
+    if value.stays and value.stored:
+        return False
     if copy is not None and copy.object is ObjectState.LIVE:
         return False
     if isinstance(value.place, InStore) or value.object is ObjectState.LIVE:

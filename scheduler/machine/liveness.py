@@ -15,7 +15,7 @@ from dataclasses import replace
 from raygrad.proto.ir.program import Pinned
 
 from ..model.plan import InStore, OnWorker
-from .commands import Command, DropCopy, DropExport, DropValue, ExportValue, ForgetRun, Unpin, UseCopy
+from .commands import Command, DropCopy, DropExport, DropValue, ExportValue, ForgetRun, Unpin, UseCopy, UseObject
 from .lineage import may_run_again
 from .state import LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, SegmentState, State, last_drops
 
@@ -211,6 +211,12 @@ class Liveness:
         """Drop a kept value that nobody needs but, perhaps, to make something again: its copy stays, and so does all of
         a run that does not count in a lineage any more, since it cannot be made again."""
         if value.lost or (value.pinned_on < 0 and isinstance(value.place, OnWorker)):
+            return
+        if value.stays and value.stored:
+            if value.pinned_on >= 0:
+                self._unpin(run, value)
+                value.place = OnWorker(-1, value.place.segment)
+                self.commands.append(UseObject(run=run.run, value=value.value))
             return
         copy = run.copies.get(value.value)
         if copy is None and run.finished and not run.retained:

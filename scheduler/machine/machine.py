@@ -475,6 +475,8 @@ class Machine:
             self.state.replacing.discard(event.worker)
         if self.retries:
             self.state.damaged = True
+            if event.ok:
+                self._recoverer.replaced()
 
     def _fail_for_loss(self, run: LiveRun, segment: int, worker: int) -> None:
         """Fail a run because what it lacks cannot be made again."""

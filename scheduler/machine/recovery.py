@@ -24,7 +24,7 @@ from ..model.progress import RunRemains
 from .commands import DropCopy, LoseValue, PlanRecovery, WithdrawSegments
 from .events import RecoveryPlan, RecoveryPlanned
 from .liveness import Liveness
-from .revision import Reviser
+from .revision import MIN_SECONDS, Reviser
 from .state import LiveRun, LiveSegment, LiveValue, Move, ObjectState, Recovery, SegmentState, State, last_drops
 
 Fail = Callable[[LiveRun, int, int], object]
@@ -70,6 +70,7 @@ class Recoverer:
 
     def worker_lost(self, run: LiveRun, worker: int, at: float) -> None:
         """Enter what a run has lost with a worker."""
+        run.spreads = False
         for segment in run.segments:
             if segment.given.worker != worker or not segment.dispatched:
                 continue
@@ -95,7 +96,7 @@ class Recoverer:
         segment.attempt += 1  # whatever that attempt still reports comes too late
         segment.dispatched = False
         segment.stale = True
-        run.damaged = True
+        run.damaged, run.spreads = True, False
         self._state.in_flight[worker] -= 1
         self._state.stirred.add(worker)
         if run.outlook is not None:
@@ -112,6 +113,13 @@ class Recoverer:
         if self._state.losses or not any(self._state.in_flight.values()):
             self._state.skipped = False
             self._state.damaged = True
+
+    def replaced(self) -> None:
+        """Have what was planned while a worker was lost, and has not begun, planned again for all that are there now."""
+        for run in self._state.runs.values():
+            if run.recoveries and run.unfinished and not run.damaged and self.recovers(run):
+                waiting = [one.given.seconds for one in run.segments if one.state is SegmentState.WAITING]
+                run.damaged = run.spreads = sum(waiting) > MIN_SECONDS
 
     def _keep_copies(self, run: LiveRun, segment: LiveSegment) -> None:
         """Take the copies of saved values that a segment had pinned for later ones as what is there of them."""
@@ -378,8 +386,8 @@ class Recoverer:
         rest = [one.index for one in run.segments if one.state is SegmentState.WAITING]
         if run.finished:
             run.exposed.clear()
-        run.damaged = False
-        run.recoveries += 1
+        run.recoveries += not run.spreads
+        run.damaged = run.spreads = False
         self._reviser.take_over(run, plan.plan, plan.sources, rest, at)
         self._open_again(run, plan)
         for key in list(run.exports):

@@ -2,22 +2,24 @@
 
 Within a run, saved values that only later segments of the same worker read stay pinned there (`Segment.saved_pins`).
 Once a worker has worked on a run for more than `recovery_time` seconds since its values of that run were last due to be
-copied, those that later segments still read are due. A worker copies one after the other, and only while it has nothing
-else to do. A copy is dropped with its value: when the last reader is final, or the run fails.
+copied, those that later segments still read are due. A copy is dropped with its value: when the last reader is final,
+or the run fails.
 
-Values that the client keeps on a worker, as parameters of a training, are copied likewise, after so many seconds of the
-worker's work on all runs; or sooner, once `MOST_RETAINED` runs, or `MOST_SUPPLIED` bytes of the client's arrays, are
-remembered to make them again (`lineage`). With that these runs are forgotten. Without a recovery time nothing is
-copied, and they are forgotten all the same.
+Values that the client keeps on workers, as parameters of a training, are copied likewise, those of all workers at once,
+after so many seconds of work of one of them on all runs; or sooner, once `MOST_RETAINED` runs, or `MOST_SUPPLIED` bytes
+of the client's arrays, are remembered to make them again (`lineage`). With that these runs are forgotten. Without a
+recovery time nothing is copied, and they are forgotten all the same.
+
+All that is due on a worker is copied at one moment, by one command: a training replaces its parameters at each step, and
+parameters of one step are of no use with the optimiser's state of another one.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from math import inf
 from typing import Final
 
-from .commands import CopyValue, DropCopy
+from .commands import CopyValues, DropCopy
 from .events import ValueCopied
 from .lineage import may_be_made_again
 from .liveness import Liveness
@@ -43,10 +45,10 @@ class RecoveryCopies:
         self._state = state
         self._liveness = liveness
         self._recovery_time = recovery_time
-        self._due: dict[int, deque[tuple[int, int]]] = {}
+        self._due: dict[int, list[tuple[int, int]]] = {}
         """Per worker, (run, value) of copies to be made; those that are no longer needed are passed over."""
-        self._packing: dict[tuple[int, int], int] = {}
-        """(run, value) of each copy that was commanded and not answered, with its worker: at most one per worker."""
+        self._packing: dict[int, set[tuple[int, int]]] = {}
+        """Per worker, (run, value) of copies that were commanded and are not answered."""
         self._worked: dict[int, float] = {}
         """Per worker, seconds of its work since its kept values were last due."""
         self._most = 1.0
@@ -65,7 +67,7 @@ class RecoveryCopies:
         for value in segment.given.drops:  # of which `Liveness` drops the copies
             exposed.values.pop(value, None)
         if exposed.seconds > self._recovery_time and exposed.values:
-            due = self._due.setdefault(worker, deque())
+            due = self._due.setdefault(worker, [])
             for value in [one for one in exposed.values if one not in run.copies]:
                 run.copies[value] = RecoveryCopy()
                 due.append((run.run, value))
@@ -73,7 +75,7 @@ class RecoveryCopies:
             self._next(worker)
         self._worked[worker] = worked = self._worked.get(worker, 0.0) + seconds
         if worked > self._recovery_time:
-            self._copy_kept(worker)
+            self._copy_kept()
 
     def retained(self, run: LiveRun) -> None:
         """Enter that a run is remembered, to make again what it makes."""
@@ -87,9 +89,7 @@ class RecoveryCopies:
             if self._recovery_time == inf:
                 self._end_lineage()
                 return
-            for worker in self._state.queues:
-                if worker not in self._state.lost_workers:
-                    self._copy_kept(worker)
+            self._copy_kept()
 
     def _end_lineage(self) -> None:
         """Forget runs that have ended, where nothing is copied: what they have made is lost with its worker. What is
@@ -100,16 +100,22 @@ class RecoveryCopies:
                 value.irreplaceable = value.irreplaceable or (not value.lost and may_be_made_again(run, value))
             self._liveness.forget(run)
 
-    def _copy_kept(self, worker: int) -> None:
-        """Have the kept values copied that somebody needs and that this worker alone has."""
-        self._worked[worker] = 0.0
-        due = self._due.setdefault(worker, deque())
+    def _copy_kept(self) -> None:
+        """Have the kept values copied that somebody needs and that one worker alone has. What is in the store stays."""
+        self._worked.clear()
         for run in self._state.runs.values():
             for value in run.values.values() if not run.failed and run.recoverable else ():
-                if value.pinned_on == worker and (value.held or value.readers) and self._is_alone(run, value):
+                if not (value.held or value.readers) or not self._liveness.maker(value).state.final:
+                    continue
+                if value.stored and value.value not in run.copies:
+                    value.stays = True
+                elif value.pinned_on >= 0 and self._is_alone(run, value):
                     run.copies[value.value] = RecoveryCopy()
-                    due.append((run.run, value.value))
-        self._next(worker)
+                    self._due.setdefault(value.pinned_on, []).append((run.run, value.value))
+        for worker in list(self._due):
+            self._next(worker)
+        for run in [one for one in self._state.runs.values() if any([value.stays for value in one.values.values()])]:
+            self._liveness.forget(run)
 
     def _is_alone(self, run: LiveRun, value: LiveValue) -> bool:
         """Tell whether a pinned value is there, and in no object."""
@@ -121,12 +127,12 @@ class RecoveryCopies:
         """Enter that a worker died: it makes no more copies."""
         self._due.pop(worker, None)
         self._worked.pop(worker, None)
-        for name in [name for name, packing in self._packing.items() if packing == worker]:
-            del self._packing[name]
+        self._packing.pop(worker, None)
 
     def answered(self, event: ValueCopied) -> None:
-        """Enter that a copy was made, or could not be; command the next one."""
-        worker = self._packing.pop((event.run, event.value), None)
+        """Enter that a copy was made, or could not be; after the last of a command, give the next."""
+        name = event.run, event.value
+        worker = next((worker for worker, packing in self._packing.items() if name in packing), None)
         run = self._state.runs.get(event.run)
         copy = run.copies.get(event.value) if run is not None else None
         if copy is not None and event.ok:
@@ -143,18 +149,19 @@ class RecoveryCopies:
                 self._liveness.drop_if_unneeded(value)
             self._liveness.forget(run)
         if worker is not None:
+            self._packing[worker].discard(name)
             self._next(worker)
 
     def _next(self, worker: int) -> None:
-        """Command the next copy that is due on a worker, unless it makes one."""
-        due = self._due.get(worker)
-        if due is None or worker in self._packing.values():
+        """Command the copies that are due on a worker, unless it makes some."""
+        packing = self._packing.setdefault(worker, set())
+        if packing:
             return
-        while due:
-            number, value = due.popleft()
+        for number, value in self._due.pop(worker, ()):
             run = self._state.runs.get(number)
-            if run is not None and value in run.copies and run.copies[value].object is ObjectState.ABSENT:
-                run.copies[value].object = ObjectState.REQUESTED
-                self._packing[number, value] = worker
-                self._liveness.commands.append(CopyValue(worker=worker, run=number, value=value))
-                return
+            copy = run.copies.get(value) if run is not None else None
+            if copy is not None and copy.object is ObjectState.ABSENT:
+                copy.object = ObjectState.REQUESTED
+                packing.add((number, value))
+        if packing:
+            self._liveness.commands.append(CopyValues(worker=worker, values=tuple(sorted(packing))))

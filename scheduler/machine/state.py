@@ -16,7 +16,7 @@ from typing import Final
 
 from raygrad.errors import InvalidTransition
 
-from ..model.plan import OnWorker, ValueLocation
+from ..model.plan import InStore, OnWorker, ValueLocation
 from .events import SubmittedSegment
 
 NEVER: Final = float("inf")
@@ -182,9 +182,17 @@ class LiveValue:
     """It cannot be made again."""
     void: bool = False
     """The client held it when it was void: it is made again at once, with all that comes from the same attempt."""
+    stays: bool = False
+    """Its object, or the export that it is in, serves as its recovery copy: it stays while the value counts in a
+    lineage, though nobody else may need it."""
     object: ObjectState = ObjectState.ABSENT
     size: int = 0
     """Bytes accounted for its object."""
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is in the store."""
+        return not self.lost and (isinstance(self.place, InStore) or self.object is ObjectState.LIVE)
 
     @property
     def pinned_on(self) -> int:
@@ -307,6 +315,8 @@ class LiveRun:
     """A segment of it was lost or skipped, and waits to be planned again."""
     recoveries: int = 0
     """How often it was."""
+    spreads: bool = False
+    """It is damaged in no other way than that its rest was planned without a worker that is there again."""
     supplied_bytes: int = 0
     """See `RunSubmitted`."""
     opened: set[int] = field(default_factory=set[int])

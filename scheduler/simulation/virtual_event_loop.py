@@ -21,7 +21,7 @@ from raygrad.proto.ir.nodes import Spill
 
 from ..machine.commands import (
     Command,
-    CopyValue,
+    CopyValues,
     DropCopy,
     DropExport,
     DropValue,
@@ -41,6 +41,7 @@ from ..machine.commands import (
     StopSegments,
     Unpin,
     UseCopy,
+    UseObject,
     VoidSegment,
     WithdrawSegments,
 )
@@ -294,8 +295,11 @@ class VirtualDriver:
         match command:
             case RunSegment():
                 self._command_segment(command)
-            case ExportValue() | CopyValue():
-                self._command_export(command, -1 if isinstance(command, ExportValue) else COPY)
+            case ExportValue():
+                self._command_export(command.worker, command.run, command.value, -1)
+            case CopyValues():
+                for run, value in command.values:
+                    self._command_export(command.worker, run, value, COPY)
             case DropExport():
                 thing = self._drop((command.run, command.segment, command.export))
                 if thing.made:
@@ -332,6 +336,9 @@ class VirtualDriver:
                 segment = self.plans[run].plan.segments[index]
                 self.origins.void(run, segment.nodes)
                 self._detach_segment(run, index)
+            case UseObject():
+                place = place_of(self.plans, self.moved, command.run, command.value)
+                self.moved.add((command.run, command.value, place.segment))
             case UseCopy():
                 origin = self.origins.of((command.run, COPY, command.value), command.run, command.value)
                 self.origins.hold((command.run, -1, command.value), command.run, {command.value: origin})
@@ -384,14 +391,15 @@ class VirtualDriver:
         self.calls[run, index] = task
         self._call(task)
 
-    def _command_export(self, command: ExportValue | CopyValue, segment: int) -> None:
-        key = (command.run, segment, command.value)
+    def _command_export(self, worker: int, run: int, value: int, segment: int) -> None:
+        key = (run, segment, value)
         if key in self.things:
-            raise InvariantViolation(f"value {command.value} of run {command.run} is to be exported twice")
-        self.things[key] = AwaitedObject(command.worker)
-        order = next(self._orders) + (LAST if segment == COPY else 0)
-        rank = (LAST if segment == COPY else -1, 0.0)
-        self._call(VirtualCall(order, command.worker, command.run, segment, 0, command.value, self.now, 0.0, rank))
+            raise InvariantViolation(f"value {value} of run {run} is to be exported twice")
+        self.things[key] = AwaitedObject(worker)
+        order = next(self._orders)
+        waits = segment == COPY and run % 2 == 1  # of real workers, those wait that may not take its time yet
+        order, rank = (order + LAST, (LAST, 0.0)) if waits else (order, (-1, 0.0))
+        self._call(VirtualCall(order, worker, run, segment, 0, value, self.now, 0.0, rank))
 
     def _call(self, task: VirtualCall) -> None:
         """Send a call to its worker: the driver sends one after the other."""

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 from raygrad.errors import ExecutionError, PlanError, RaygradError, WaitTimeout, WorkerLost
 from raygrad.proto.ir.program import Pinned, Record
 from raygrad.scheduler.machine.commands import (
-    CopyValue,
+    CopyValues,
     DropCopy,
     DropExport,
     DropValue,
@@ -43,6 +43,7 @@ from raygrad.scheduler.machine.commands import (
     StopSegments,
     Unpin,
     UseCopy,
+    UseObject,
     VoidSegment,
     WithdrawSegments,
 )
@@ -782,9 +783,9 @@ class Driver(SessionDriver):
                     failed = self._start(command)
                     if failed is not None:
                         not_started.append(failed)
-                case CopyValue(worker=worker, run=run, value=value):
+                case CopyValues(worker=worker, values=copied):
                     with contextlib.suppress(WorkerLost):  # which is reported next
-                        self.executor.copy(worker, run, value)
+                        self.executor.copy(worker, copied)
                 case ExportValue(worker=worker, run=run, value=value):
                     known = self._runs.get(run)
                     requested = known is not None and value in known.requested
@@ -813,6 +814,8 @@ class Driver(SessionDriver):
                         answers.append(WorkerReplaced(at=self._clock(), worker=worker))
                 case PlanRecovery():
                     answers.append(self._lost_work.plan(command, self._clock()))
+                case UseObject(run=run, value=value):
+                    self._lost_work.use_object(run, value)
                 case UseCopy(run=run, value=value):
                     self._lost_work.use_copy(run, value)
                     self._ready.add(value_object(run, value))

@@ -51,11 +51,21 @@ class LostWork:
         """Enter that what was pinned on a worker is not there any more; and, if it `died`, what it was running then."""
         if died:
             self.died.append(self._executor.cluster.workers[worker].name)
+            self._count_death(worker)
         for number, run in self._runs.items():
             run.worker_lost(worker)
-            if run.remembered and died:
-                run.count_death(worker)
             self._relocate(number)
+
+    def _count_death(self, worker: int) -> None:
+        """Count the death of a worker against what it was running, and forget what it was sent. It runs what can begin
+        of the earliest run, and of that what was sent first; what of others it was sent has nothing to do with it."""
+        runs = {number: run for number, run in sorted(self._runs.items()) if run.remembered}
+        sent = [(run, segment) for run in runs.values() for segment in run.sent_to(worker)]
+        running = next(((run, segment) for run, segment in sent if run.could_begin(segment, self._runs)), None)
+        if running is not None:
+            running[0].count_death(running[1])
+        for run, segment in sent:
+            del run.sent[segment]
 
     def agrees(self, run: RunState, record: Record) -> bool:
         """Take in the fingerprints of what nodes have returned; return whether each that has to agrees with what it had
@@ -77,6 +87,10 @@ class LostWork:
     def use_copy(self, number: int, value: int) -> None:
         """Have the copy of a value be its object."""
         self._executor.rename(copy_object(number, value), value_object(number, value))
+        self.use_object(number, value)
+
+    def use_object(self, number: int, value: int) -> None:
+        """Enter that the object of a value is all that there is of it."""
         self._runs[number].detach(value)
         self._relocate(number)
 

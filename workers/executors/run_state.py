@@ -237,14 +237,23 @@ class RunState:
         """The node during which `MOST_DEATHS` workers have died, or -1."""
         return next((node for node, deaths in self.kills.items() if deaths >= MOST_DEATHS), -1)
 
-    def count_death(self, worker: int) -> None:
-        """Count the death of a worker against what it was sent first and has not answered, and forget what it was
-        sent."""
+    def sent_to(self, worker: int) -> list[int]:
+        """Return the segments that a worker was sent and has not answered, in the order of sending."""
         segments = self.planned.plan.segments
-        sent = [one for one in self.sent if segments[one].worker == worker]
-        self.kills.update(segments[sent[0]].nodes if sent else ())
-        for one in sent:
-            del self.sent[one]
+        return [one for one in self.sent if segments[one].worker == worker]
+
+    def could_begin(self, segment: int, runs: Mapping[int, RunState]) -> bool:
+        """Tell whether all that a segment reads has been made. `runs` are those that are not forgotten."""
+        given = self.planned.plan.segments[segment]
+        if not self.done.issuperset([*given.after, *[source for source, _ in given.imports]]):
+            return False
+        read = [self.externals[one] for one in given.externals if one < len(self.externals)]
+        located = [one for one in read if isinstance(one, LocatedExternal) and one.run in runs]
+        return all([one.place.segment in runs[one.run].done for one in located])
+
+    def count_death(self, segment: int) -> None:
+        """Count the death of a worker against the segment that it was running."""
+        self.kills.update(self.planned.plan.segments[segment].nodes)
 
     def suspects(self) -> frozenset[int]:
         """Return the nodes of which one may be that if another worker dies."""

@@ -21,7 +21,7 @@ FIRST_RANK = (-1, 0.0)
 
 
 LAST_RANK = (1 << 62, 0.0)
-"""The rank of what goes after all runs: copies that nobody waits for."""
+"""The rank of what goes after all runs: copies for which there is no time (`copy_budget`)."""
 
 
 class _Ticket(NamedTuple):
@@ -128,6 +128,13 @@ class CallSequencer:
             self._taken = False
             self._admitted.discard(number)
             self._end(number)
+
+    def hurry(self) -> None:
+        """Have what waits with the last rank go first."""
+        with self._lock:
+            self._waiting = [
+                one._replace(rank=FIRST_RANK) if one.rank == LAST_RANK else one for one in self._waiting
+            ]
 
     def end(self, number: int) -> None:
         """End call `number`, which was cancelled before it arrived."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -12,7 +12,7 @@ from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.machine.commands import (
     Command,
-    CopyValue,
+    CopyValues,
     DropCopy,
     DropExport,
     DropValue,
@@ -51,6 +51,14 @@ OPENED = 1000
 """An id far above those of any graph, for what an open-ended node makes."""
 
 
+class Copy(NamedTuple):
+    """A value that a worker is to copy."""
+
+    worker: int
+    run: int
+    value: int
+
+
 class World:
     """Workers, store and client as the machine's commands find them. Answers come when the test says so."""
 
@@ -59,7 +67,7 @@ class World:
         self.plans: dict[int, Plan] = {}
         self.sources: dict[int, list[tuple[int, int] | None]] = {}
         self.held: set[tuple[int, int]] = set()  # what the client holds
-        self.open: list[RunSegment | ExportValue | CopyValue] = []  # commanded, not answered
+        self.open: list[RunSegment | ExportValue | Copy] = []  # commanded, not answered
         self.pins: set[tuple[int, int, int]] = set()  # (worker, run, value)
         self.poisoned: set[tuple[int, int]] = set()  # segments that did not make what they should
         self.ended: set[tuple[int, int]] = set()
@@ -91,11 +99,12 @@ class World:
                 assert (command.run, command.value) not in self.promised
                 self.promised.add((command.run, command.value))
                 self.open.append(command)
-            case CopyValue():
-                assert command.worker not in self.lost
-                assert (command.run, command.value) not in self.copies
-                self.copies.add((command.run, command.value))
-                self.open.append(command)
+            case CopyValues(worker=worker):
+                assert worker not in self.lost
+                assert command.values
+                assert self.copies.isdisjoint(command.values)
+                self.copies.update(command.values)
+                self.open += [Copy(worker, *one) for one in command.values]
             case DropCopy():
                 self.copies.remove((command.run, command.value))
             case DropExport():
@@ -120,9 +129,9 @@ class World:
             case _:
                 raise AssertionError(f"nobody expected {command}")
 
-    def needs(self, command: RunSegment | ExportValue | CopyValue) -> set[tuple[int, int]]:
+    def needs(self, command: RunSegment | ExportValue | Copy) -> set[tuple[int, int]]:
         """The segments that have to end before the work of a command can start."""
-        if isinstance(command, CopyValue):
+        if isinstance(command, Copy):
             return set()
         if isinstance(command, ExportValue):
             return {(command.run, self.maker(command.run, command.value))}
@@ -138,14 +147,14 @@ class World:
         place = self.plans[run].kept.get(value)
         return len(self.plans[run].segments) - 1 if place is None else place.segment
 
-    def ready(self) -> list[RunSegment | ExportValue | CopyValue]:
+    def ready(self) -> list[RunSegment | ExportValue | Copy]:
         return [command for command in self.open if self.needs(command) <= self.ended]
 
-    def answer(self, command: RunSegment | ExportValue | CopyValue, status: str) -> None:
+    def answer(self, command: RunSegment | ExportValue | Copy, status: str) -> None:
         """Do the work of a command and tell the machine. All that it reads has to be there, or to be poisoned."""
         self.open.remove(command)
         poisoned = bool(self.needs(command) & self.poisoned)
-        if isinstance(command, CopyValue):
+        if isinstance(command, Copy):
             ok = (command.worker, command.run, command.value) in self.pins and status == "done"
             self.tell(ValueCopied(at=0.0, run=command.run, value=command.value, ok=ok, size=3))
             return
@@ -218,7 +227,7 @@ class World:
             if isinstance(command, RunSegment):
                 self.ended.add((command.run, command.segment))
                 self.poisoned.add((command.run, command.segment))
-            elif isinstance(command, CopyValue):
+            elif isinstance(command, Copy):
                 self.copies.remove((command.run, command.value))
             else:
                 self.promised.remove((command.run, command.value))

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.machine.commands import (
     Command,
-    CopyValue,
+    CopyValues,
     DropCopy,
     FailReason,
     FailRun,
@@ -30,7 +30,7 @@ from raygrad.scheduler.machine.events import (
 )
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.plan import Cluster, OnWorker
 from raygrad.scheduler.planning.planner import make_plan
 
 from .invariants import check_invariants
@@ -67,8 +67,8 @@ def backward(*read: int, worker: int = 0, after: tuple[int, ...] = ()) -> Submit
     return SubmittedSegment(worker=worker, drops=read, after=after)
 
 
-def copy(value: int, worker: int = 0) -> CopyValue:
-    return CopyValue(worker=worker, run=0, value=value)
+def copy(*values: int, worker: int = 0) -> CopyValues:
+    return CopyValues(worker=worker, values=tuple([(0, value) for value in values]))
 
 
 def drop(value: int) -> DropCopy:
@@ -84,17 +84,17 @@ def test_nothing_is_copied_before_the_recovery_time_is_passed():
     assert told.bytes == (0, 0)
 
 
-def test_what_is_still_to_be_read_is_copied_one_after_the_other_and_dropped_with_its_value():
+def test_what_is_still_to_be_read_is_copied_at_one_moment_and_dropped_with_its_value():
     told = Told(
         10.0, forward(5), forward(6, 7), backward(5, after=(0,)), backward(6, after=(1,)), backward(7, after=(1,))
     )
     assert told.done(0, 8.0) == []
-    assert told.done(1, 4.0) == [copy(5)]
-    assert told.copied(5) == [copy(6)]
+    assert told.done(1, 4.0) == [copy(5, 6, 7)]
+    assert told.copied(5) == []
     assert told.bytes == (8, 8)
     assert told.done(2) == [drop(5)]
     assert told.bytes == (0, 0)
-    assert told.copied(6, 20) == [copy(7)]
+    assert told.copied(6, 20) == []
     assert told.done(3) == [drop(6)]
     assert told.copied(7) == []
     assert told.done(4) == [drop(7), FinishRun(run=0)]
@@ -114,24 +114,37 @@ def test_the_clock_starts_again_when_copies_are_due():
     assert told.done(0, 11.0) == [copy(5)]
     assert told.copied(5) == []
     assert told.done(1, 6.0) == []
-    assert told.done(2, 6.0) == [copy(6)]
-    assert told.copied(6) == [copy(7)]
+    assert told.done(2, 6.0) == [copy(6, 7)]
 
 
-def test_a_value_that_is_read_before_its_turn_is_not_copied():
-    told = Told(1.0, forward(5, 6, 7), backward(6, after=(0,)), backward(5, 7, after=(0,)))
+def test_what_is_due_while_a_worker_makes_copies_comes_after_them_unless_it_was_read():
+    told = Told(1.0, forward(5), forward(6, 7), backward(6, after=(1,)), backward(5, 7, after=(0, 1)))
     assert told.done(0, 2.0) == [copy(5)]
-    assert told.done(1) == []
+    assert told.done(1, 2.0) == []
+    assert told.done(2, 0.0) == []
     assert told.copied(5) == [copy(7)]
-    assert told.done(2) == [drop(5), FinishRun(run=0)]
+    assert told.done(3) == [drop(5), FinishRun(run=0)]
     assert told.copied(7) == [drop(7)], "it came too late"
     assert told.bytes == (0, 0)
 
 
+def test_the_kept_values_of_all_workers_are_copied_at_once():
+    kept = tuple([(value, OnWorker(worker, worker)) for worker, value in enumerate((5, 6))])
+    machine = Machine(recovery_time=1.0, retries=1)
+    segments = (SubmittedSegment(worker=0, pins=(5,)), SubmittedSegment(worker=1, pins=(6,)))
+    machine.handle(RunSubmitted(at=0.0, run=0, segments=segments, kept=kept))
+    commands: list[Command] = []
+    for segment, seconds in ((1, 0.5), (0, 2.0)):
+        event = SegmentFinished(at=0.0, run=0, segment=segment, attempt=0, status="done", seconds=seconds)
+        commands += machine.handle(event)
+    assert copy(5) in commands
+    assert copy(6, worker=1) in commands
+
+
 def test_what_cannot_be_copied_stays_on_its_worker_and_is_no_failure():
     told = Told(1.0, forward(5, 6), backward(5, 6, after=(0,)))
-    assert told.done(0, 2.0) == [copy(5)]
-    assert told.copied(5, 0, ok=False) == [drop(5), copy(6)]
+    assert told.done(0, 2.0) == [copy(5, 6)]
+    assert told.copied(5, 0, ok=False) == [drop(5)]
     assert told.copied(6) == []
     assert told.done(1) == [drop(6), FinishRun(run=0)]
 
@@ -184,7 +197,7 @@ def test_of_a_plan_the_contexts_are_copied_that_its_vjps_will_read(builder: Any,
 
 @pytest.mark.slow
 @given(data=st.data())
-def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_makes_one_at_a_time(data: st.DataObject):
+def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_has_one_command_at_a_time(data: st.DataObject):
     count = data.draw(st.integers(1, 6))
     workers = [data.draw(st.integers(0, 1)) for _ in range(count)]
     saved = [tuple(range(3 * number, 3 * number + data.draw(st.integers(0, 3)))) for number in range(count)]
@@ -192,7 +205,7 @@ def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_makes_one_at
     segments += [backward(*saved[number], worker=workers[number], after=(number,)) for number in range(count)]
     told = Told(data.draw(st.sampled_from([0.0, 1.5, 4.0])), *segments)
     running = list(range(2 * count))
-    packing: dict[int, int] = {}  # by worker, the value
+    packing: dict[int, set[int]] = {0: set(), 1: set()}  # by worker, the values
     copies: set[int] = set()
     lost: set[int] = set()
     ended: set[int] = set()
@@ -200,17 +213,18 @@ def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_makes_one_at
     def obey(commands: list[Command]) -> None:
         for command in commands:
             if isinstance(command, CopyValue):
-                assert command.worker not in packing
+                values = {value for _, value in command.values}
+                assert not packing[command.worker]
                 assert command.worker not in lost
-                assert command.value not in copies
-                packing[command.worker] = command.value
-                copies.add(command.value)
+                assert copies.isdisjoint(values)
+                packing[command.worker] = values
+                copies.update(values)
             elif isinstance(command, DropCopy):
                 copies.remove(command.value)
 
-    while running or packing:
+    while running or any(packing.values()):
         ready = [one for one in running if one < count or one - count in ended]
-        acts = [("done", one) for one in ready] + [("copied", one) for one in packing]
+        acts = [("done", one) for one in ready] + [("copied", one) for some in packing.values() for one in sorted(some)]
         acts += [("lose", worker) for worker in {0, 1} - lost] if data.draw(st.integers(0, 20)) == 0 else []
         act, which = data.draw(st.sampled_from(acts))
         if act == "done":
@@ -218,10 +232,13 @@ def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_makes_one_at
             ended.add(which)
             obey(told.done(which))
         elif act == "copied":
-            obey(told.copied(packing.pop(which), ok=data.draw(st.booleans())))
+            for some in packing.values():
+                some.discard(which)
+            obey(told.copied(which, ok=data.draw(st.booleans())))
         else:
             lost.add(which)
-            copies.discard(packing.pop(which, -1))  # it is not answered, and so not dropped
+            copies -= packing[which]  # they are not answered, and so not dropped
+            packing[which] = set()
             ended |= {one for one in running if segments[one].worker == which}
             running = [one for one in running if segments[one].worker != which]
             obey(told.tell(WorkerDied(at=0.0, worker=which)))

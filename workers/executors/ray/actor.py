@@ -26,6 +26,7 @@ from ...code.shipping import Shipment
 from ...code.warning_capture import WarningCollector
 from ...process.blas_threads import limit_blas
 from ...process.call_sequencer import FIRST_RANK, LAST_RANK, UNSEQUENCED, CallSequencer
+from ...process.copy_budget import CopyBudget
 from ...process.default_session import remove_from_environment
 from ...process.emit_outbox import EmitOutbox
 from ...process.fault_points import REPLY_SECONDS, FaultHook
@@ -76,6 +77,7 @@ class WorkerActor:
         limit_blas(blas_threads)
         self._host = WorkerHost(name, WarningCollector(), may_be_lost=True)
         self._sequencer = CallSequencer()
+        self._copy_budget = CopyBudget()
         self._thread = SingleThreadExecutor("raygrad-worker")
         self._outbox = EmitOutbox(ChunkStore())
         self._host.send_emits = self._outbox.send
@@ -129,6 +131,7 @@ class WorkerActor:
         (number, after, exports, frames, run, priority), references = decode_order(arguments)
 
         def ran() -> Any:
+            began = time.perf_counter()
             records: list[Frame | bytes] = []
             packed: list[Any] = []
             withdrawn = self._sequencer.withdrawn_parts(number)
@@ -140,6 +143,8 @@ class WorkerActor:
                 records.append(record)
                 packed += objects
             answer = encode_answer(records)
+            if self._copy_budget.worked(time.perf_counter() - began):
+                self._sequencer.hurry()
             if self._host.faults is not None:
                 threading.Timer(REPLY_SECONDS, self._host.faults.reached, ("reply",)).start()
             return (answer, *packed) if exports else answer
@@ -203,15 +208,19 @@ class WorkerActor:
 
         return self._sequenced(lambda: self._fetched(run, value, requested))
 
-    def copy(self, run: int, value: int) -> tuple[FetchReply, Any]:
-        """As `fetch`, when nothing else waits for its turn. A copy of its own: Ray stores it while the next call runs,
-        which may write to what a context holds."""
+    def copy(self, values: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
+        """Return the `FetchReply`s of values, each (run, value), and these as objects: between two calls if the budget
+        is open, else when nothing else waits for its turn. They are copies of their own: Ray stores them while the next
+        call runs, which may write to what a context holds."""
 
-        def copied() -> tuple[FetchReply, Any]:
-            reply, packed = self._fetched(run, value, requested=False)
-            return reply, packed.copied() if isinstance(packed, Packed) else packed
+        def copied() -> tuple[Any, ...]:
+            began = time.perf_counter()
+            fetched = [self._fetched(*one, requested=False) for one in values]
+            copies = [packed.copied() if isinstance(packed, Packed) else packed for _, packed in fetched]
+            self._copy_budget.copied(time.perf_counter() - began)
+            return ([reply for reply, _ in fetched], *copies)
 
-        return self._sequenced(copied, rank=LAST_RANK)
+        return self._sequenced(copied, rank=FIRST_RANK if self._copy_budget.open else LAST_RANK)
 
     def _fetched(self, run: int, value: int, requested: bool) -> tuple[FetchReply, Any]:
         try:

@@ -191,10 +191,11 @@ class Channel:
         there are any."""
         return self.actor.take_emits.remote()
 
-    def copy(self, run: int, value: int) -> tuple[Any, Any]:
-        """Request a copy of a pinned value for when the worker is idle; return as `fetch`."""
-        about, reference = self._method("copy", 2).remote(run, value)
-        return about, reference
+    def copy(self, values: Sequence[tuple[int, int]]) -> tuple[Any, list[Any]]:
+        """Request copies of pinned values, each (run, value); return the references of their `FetchReply`s, in one, and
+        of the objects."""
+        about, *references = self._method("copy", 1 + len(values)).remote(tuple(values))
+        return about, references
 
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Have the worker release pinned values, before it begins a call that is sent later."""

@@ -114,6 +114,12 @@ class _Fetched(NamedTuple):
     value: int
 
 
+class _Copied(NamedTuple):
+    """Values that are copied."""
+
+    objects: tuple[ObjectId, ...]
+
+
 class _Stop:
     """A request to stop runs."""
 
@@ -132,8 +138,8 @@ class _PendingReply(NamedTuple):
     worker: int
     number: int
     """The number of the message, or -1."""
-    what: list[Work] | _Fetched | ObjectId | WithdrawalPart | LoadRequest | _Stop | _Restart
-    """The request: calls to run, a value to fetch, the object of a copy, works to withdraw, programs to load, runs to
+    what: list[Work] | _Fetched | _Copied | WithdrawalPart | LoadRequest | _Stop | _Restart
+    """The request: calls to run, a value to fetch, the objects of copies, works to withdraw, programs to load, runs to
     stop, or a process that is to start."""
 
 
@@ -486,12 +492,13 @@ class RayExecutor(Executor):
             self._ray.kill(process.actor)
             self._enter_loss(worker, f"process {process.pid} was ended: the session let go of the worker")
 
-    def copy(self, worker: int, run: int, value: int) -> None:
+    def copy(self, worker: int, values: Sequence[tuple[int, int]]) -> None:
         with self._lock:
-            about, reference = self._channel(worker).copy(run, value)
-            name = copy_object(run, value)
-            self._pending[about] = _PendingReply(worker, -1, name)
-            self._objects.enter(name, reference)
+            about, references = self._channel(worker).copy(values)
+            names = tuple([copy_object(*one) for one in values])
+            self._pending[about] = _PendingReply(worker, -1, _Copied(names))
+            for name, reference in zip(names, references, strict=True):
+                self._objects.enter(name, reference)
 
     def forget_programs(self, keys: Sequence[bytes]) -> None:
         with self._lock:
@@ -669,10 +676,10 @@ class RayExecutor(Executor):
             elif isinstance(what, _Stop):
                 if answer is not None:
                     self._reports.append(CallInterrupted(*answer))
-            elif isinstance(what, ObjectId):
-                ok, size, _ = answer
-                self._objects.measured(what, size)
-                self._reports.append(CopyReady(what.run, what.number, ok, size))
+            elif isinstance(what, _Copied):
+                for name, (ok, size, _) in zip(what.objects, answer, strict=True):
+                    self._objects.measured(name, size)
+                    self._reports.append(CopyReady(name.run, name.number, ok, size))
             elif isinstance(what, _Fetched):
                 ok, size, left = answer
                 self._objects.measured(value_object(*what), size)
@@ -731,8 +738,8 @@ class RayExecutor(Executor):
                 self._reports.append(SegmentReturned(record))
         elif isinstance(what, WithdrawalPart):
             self._withdrawn(index, what, ())
-        elif isinstance(what, ObjectId):
-            self._reports.append(CopyReady(what.run, what.number, False, 0))
+        elif isinstance(what, _Copied):
+            self._reports += [CopyReady(one.run, one.number, False, 0) for one in what.objects]
         elif isinstance(what, _Fetched):
             self._reports.append(ValueReady(*what, False, 0, str(as_execution_error(error))))
         # a load that failed: the calls that wait for it fail with the same error
@@ -755,8 +762,8 @@ class RayExecutor(Executor):
         for what in gone:
             if isinstance(what, WithdrawalPart):
                 self._withdrawn(index, what, ())
-            elif isinstance(what, ObjectId):
-                self._objects.forget((what,))
+            elif isinstance(what, _Copied):
+                self._objects.forget(what.objects)
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 
