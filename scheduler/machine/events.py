@@ -37,8 +37,8 @@ class SubmittedSegment:
     """Its predicted work."""
     priority: float = 0.0
     """Predicted work from its start to the end of the run along its longest chain of readers; see `priorities`."""
-    saved_pins: tuple[int, ...] = ()
-    """As `Segment.saved_pins`."""
+    copied_pins: tuple[int, ...] = ()
+    """As `Segment.copied_pins`."""
     drops: tuple[int, ...] = ()
     """Values that earlier segments pinned and that no later one reads: the worker drops them when it ends."""
 
@@ -372,7 +372,7 @@ def submitted_segments(
                 pins=segment.pins,
                 seconds=segment.predicted_seconds,
                 priority=priority,
-                saved_pins=segment.saved_pins,
+                copied_pins=segment.copied_pins,
                 drops=tuple([value for value, last in segment.unpins if last]),
             )
         )

@@ -123,7 +123,7 @@ class Recoverer:
 
     def _keep_copies(self, run: LiveRun, segment: LiveSegment) -> None:
         """Take the copies of saved values that a segment had pinned for later ones as what is there of them."""
-        for value_id in [one for one in segment.given.saved_pins if one not in run.values]:
+        for value_id in [one for one in segment.given.copied_pins if one not in run.values]:
             copy = run.copies.pop(value_id, None)
             if copy is not None and copy.object is ObjectState.LIVE:
                 place = OnWorker(segment.given.worker, segment.index)
@@ -131,7 +131,7 @@ class Recoverer:
                 segment.kept.append(value_id)
                 self._liveness.use_copy(run, value, copy)
         for exposed in run.exposed.values():
-            for value_id in segment.given.saved_pins:
+            for value_id in segment.given.copied_pins:
                 exposed.values.pop(value_id, None)
 
     def _lose(self, run: LiveRun, value: LiveValue) -> None:

@@ -1,6 +1,6 @@
 """Recovery copies: copies of pinned values in the object store, which bound the work that a worker's death costs (H18).
 
-Within a run, saved values that only later segments of the same worker read stay pinned there (`Segment.saved_pins`).
+Within a run, what only later segments of the same worker read stays pinned there (`Segment.copied_pins`).
 Once a worker has worked on a run for more than `recovery_time` seconds since its values of that run were last due to be
 copied, those that later segments still read are due. A copy is dropped with its value: when the last reader is final,
 or the run fails.
@@ -63,7 +63,7 @@ class RecoveryCopies:
         if exposed is None:
             exposed = run.exposed[worker] = ExposedWork()
         exposed.seconds += seconds
-        exposed.values.update(dict.fromkeys(segment.given.saved_pins))
+        exposed.values.update(dict.fromkeys(segment.given.copied_pins))
         for value in segment.given.drops:  # of which `Liveness` drops the copies
             exposed.values.pop(value, None)
         if exposed.seconds > self._recovery_time and exposed.values:

@@ -97,6 +97,8 @@ class Costs:
     """From the end of a segment to the start of one on the same worker that reads what it made, or waits for it."""
     more_come: bool = False
     """Workers may join while runs go on: work that is all on one worker is cut as if others might take some of it."""
+    recovery_time: float = float("inf")
+    """Seconds of work that may be lost with a worker: no segment of several nodes holds more."""
     links: Mapping[tuple[str, str], LinkCost] = field(default_factory=_nothing, compare=False, repr=False)
     """Per pair of hosts whose link was measured, what it showed; other pairs are as `hop_seconds`, `bandwidth`."""
     factors: Mapping[str, float] = field(default_factory=_nothing, compare=False, repr=False)

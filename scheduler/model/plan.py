@@ -184,8 +184,10 @@ class Segment(NamedTuple):
     predicted_seconds: float
     """Predicted work of its nodes, without the call and without waiting."""
     saved_pins: tuple[int, ...] = ()
-    """Contexts and residuals among `pins`, which may be copied to the object store while later segments of this run
-    read them (`machine.recovery_copies`)."""
+    """Contexts and residuals among `pins`."""
+    copied_pins: tuple[int, ...] = ()
+    """Those of `pins` that only later segments read and that may be copied to the object store meanwhile
+    (`machine.recovery_copies`): all but contexts that stay."""
 
 
 class PlanRow(NamedTuple):

@@ -65,6 +65,7 @@ class SegmentParts(NamedTuple):
     imports: list[tuple[tuple[int, int], ...]]
     pins: list[tuple[int, ...]]
     saved_pins: list[tuple[int, ...]]
+    copied_pins: list[tuple[int, ...]]
     unpins: list[tuple[tuple[int, bool], ...]]
     after: list[tuple[int, ...]]
     bytes_in: list[int]
@@ -140,6 +141,7 @@ class ArrayTransferPlanner:
             parts.bytes_out,
             columns[4],
             parts.saved_pins,
+            parts.copied_pins,
         )
         between = self.bytes_of(*self.crossing_reads)
         size = between + self.external_bytes(residency)
@@ -191,7 +193,7 @@ class _TransferPass:
 
     def __init__(self, planner: ArrayTransferPlanner, homes: Flags | None) -> None:
         self.arrays, self.blocks, self.count = planner.arrays, planner.blocks, planner.count
-        self.residual = planner.residual
+        self.residual, self.saved_stays = planner.residual, planner.saved_stays
         self.worker = planner.blocks.worker
         self.homes = homes
         self.reads = planner.crossing_reads
@@ -224,7 +226,8 @@ class _TransferPass:
         travels = np.array([is_stored(spec) for spec in specs], np.bool_)[spec]
         saved = in_store[value] | np.where(context, travels, self.residual[value])
         out = in_store[value] | remote
-        stays = saved & ~out & ~on_worker[value]
+        inner = ~out & ~on_worker[value]
+        copied = (travels | ~context) & inner & (not self.saved_stays)
         exports, imports, flow = self._exports(value[out], home[out], saved[out], in_store[value[out]], ends[:-1][out])
         pins, unpins, after = self._pins(value[~out], on_worker)
         pinned = np.flatnonzero(on_worker & ~in_store)
@@ -233,12 +236,11 @@ class _TransferPass:
             self.kept[one] = OnWorker(worker, segment)
         segment, held = np.append(pins[0], homes), np.append(pins[1], pinned)
         sort = np.lexsort((held, segment))
-        by_home = np.argsort(home[stays], kind="stable")
         return SegmentParts(
             exports,
             imports,
             self._by_segment(held[sort], segment[sort]),
-            self._by_segment(value[stays][by_home], home[stays][by_home]),
+            *[self._of_homes(value[some], home[some]) for some in (saved & inner, copied)],
             unpins,
             after,
             self.bytes_in.tolist(),
@@ -246,6 +248,11 @@ class _TransferPass:
             self.kept,
             flow,
         )
+
+    def _of_homes(self, value: Indices, home: Indices) -> list[tuple[int, ...]]:
+        """Return the values of each segment."""
+        sort = np.argsort(home, kind="stable")
+        return self._by_segment(value[sort], home[sort])
 
     def _by_segment(self, value: Indices, segment: Indices) -> list[tuple[int, ...]]:
         """Return the values of each segment; `segment` is ascending."""

@@ -7,6 +7,7 @@ are there and hands on its outputs when it ends, so that a block is cut
   work precedes it: whenever that value comes, since predictions are wrong, and that run may not have ended;
 - before a node that is predicted to wait for longer than a call costs;
 - after nodes that other workers wait for, if heavy work follows, and heavy work of these workers depends on them;
+- where it would hold more than may be lost with a worker (`Costs.recovery_time`);
 - between independent work where the segment would hold more than other workers have left, so that it can be given to
   another worker before it has started; all on one worker likewise, where more workers may come.
 """
@@ -96,10 +97,14 @@ class HeldWork:
         load: per worker, all of its work.
         cut_seconds: what a cut costs.
         more_come: whether workers may join that could take over what has not begun.
+        bound: what a segment holds at most, of several nodes.
     """
 
-    def __init__(self, load: list[float], cut_seconds: float, more_come: bool = False) -> None:
+    def __init__(
+        self, load: list[float], cut_seconds: float, more_come: bool = False, bound: float = float("inf")
+    ) -> None:
         self.load = load
+        self._bound = bound
         self._more_come = more_come
         self.done = [0.0] * len(load)
         """Per worker, the work in its closed segments."""
@@ -111,9 +116,11 @@ class HeldWork:
         """Return the work that a worker's next segment holds if it ends between independent nodes, and at most."""
         others = len(self.load) - 1
         if self._whole == self.load[worker]:  # one worker is best
-            return max(self._movable, self._worth) if self._more_come else float("inf"), float("inf")
+            share = max(self._movable, self._worth) if self._more_come else float("inf")
+            return min(share, self._bound), self._bound
         left = max((self._whole - self.load[worker]) / others - self.done[worker], 0.0)
-        return max(self._movable, min(left, max(LEFT_SHARE * left, self._worth))), self._movable + left
+        share = max(self._movable, min(left, max(LEFT_SHARE * left, self._worth)))
+        return min(share, self._bound), min(self._movable + left, self._bound)
 
 
 class _BlockCutter:
@@ -146,7 +153,7 @@ class _BlockCutter:
         load = [0.0] * workers
         for worker, nodes in blocks:
             load[worker] += sum([priced.seconds[index] for index in nodes])
-        self.held = HeldWork(load, costs.call_seconds + costs.follow_seconds, costs.more_come)
+        self.held = HeldWork(load, costs.call_seconds + costs.follow_seconds, costs.more_come, costs.recovery_time)
 
     def run(self, links: NodeEdges | None) -> Segmentation:
         seconds = self.priced.seconds

@@ -108,6 +108,7 @@ class _TransferUpdate:
                 exports=parts.exports[home],
                 pins=parts.pins[home],
                 saved_pins=parts.saved_pins[home],
+                copied_pins=parts.copied_pins[home],
                 bytes_out=parts.bytes_out[home],
             )
         self._reads(transfers, segments, parts)

@@ -37,8 +37,10 @@ def segment_graph(
     if links is None or all(worker == node_worker[0] for worker in node_worker):
         worker = node_worker[0]
         blocks = [Block(worker, list(range(len(nodes))))]
-        if all(home == -1 for home in residency) and not costs.more_come:  # nothing is waited for, or moves
-            return Segmentation(blocks, max(costs.call_seconds + sum(priced.seconds), costs.client_seconds))
+        work = sum(priced.seconds)
+        uncut = not costs.more_come and work <= costs.recovery_time
+        if uncut and all(home == -1 for home in residency):  # nothing is waited for, or moves
+            return Segmentation(blocks, max(costs.call_seconds + work, costs.client_seconds))
         return split_blocks(priced, None, blocks, node_worker, residency, costs)
     blocks = _BlockMaker(priced, links, node_worker, costs).run()
     return split_blocks(priced, links, blocks, node_worker, residency, costs)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from raygrad.proto.ir.graph import KEEP_IN_STORE
 from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, OpVjp, Vjp
-from raygrad.proto.ir.specs import ContextSpec, is_stored
+from raygrad.proto.ir.specs import ContextSpec, can_leave, is_stored
 
 from ..model.plan import Export, InStore, OnWorker, Segment, ValueLocation
 from ..model.priced_graph import PricedGraph
@@ -59,6 +59,7 @@ class _SegmentDraft:
     exports: list[Export] = field(default_factory=list[Export])
     pins: list[int] = field(default_factory=list[int])
     saved_pins: list[int] = field(default_factory=list[int])
+    copied_pins: list[int] = field(default_factory=list[int])
     unpins: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
     after: set[int] = field(default_factory=set[int])
     bytes_in: int = 0
@@ -175,6 +176,8 @@ class _TransferPlanner:
             self.drafts[source].pins.append(value)
             if saved:
                 self.drafts[source].saved_pins.append(value)
+            if can_leave(spec) and not self.saved_stays and worker not in self.limited:
+                self.drafts[source].copied_pins.append(value)
         for reader in readers:
             self.drafts[reader].after.add(source)
             self.drafts[reader].unpins.append((value, not on_worker and reader == readers[-1]))
@@ -227,6 +230,7 @@ class _TransferPlanner:
             bytes_out=sum(self.priced.size[value] for export in draft.exports for value in export.values),
             predicted_seconds=draft.seconds,
             saved_pins=tuple(draft.saved_pins),
+            copied_pins=tuple(draft.copied_pins),
         )
 
 

@@ -60,7 +60,7 @@ class Told:
 
 
 def forward(*saved: int, worker: int = 0) -> SubmittedSegment:
-    return SubmittedSegment(worker=worker, pins=saved, saved_pins=saved)
+    return SubmittedSegment(worker=worker, pins=saved, copied_pins=saved)
 
 
 def backward(*read: int, worker: int = 0, after: tuple[int, ...] = ()) -> SubmittedSegment:

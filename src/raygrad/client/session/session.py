@@ -215,7 +215,9 @@ class Session:
             options=given,
         )
         try:
-            measured.links_were(**opened.links(), more_come=scale is not None)
+            may_lose = opened.reports_unasked  # else no worker is lost alone, and copies would protect nothing
+            at_stake = recovery_time if may_lose and recovery_time is not None else inf
+            measured.links_were(**opened.links(), more_come=scale is not None, recovery_time=at_stake)
             check_numerics(opened.cluster, deterministic)
             limited = limited_to(opened.cluster, memory, gpu_memory)
         except BaseException:
@@ -230,12 +232,11 @@ class Session:
         self._log = log = RecordLog(stores_residuals=saved != WORKER)
         self._failures = failures = Failures(log, held, runs, opened.name_of)
         self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, opened)
-        may_lose = opened.reports_unasked  # else no worker is lost alone, and copies would protect nothing
         settings = DriverSettings(
             cluster=replace(limited, saved_stays=saved == WORKER),
             measured=measured,
             seed=seed,
-            recovery_time=recovery_time if may_lose and recovery_time is not None else inf,
+            recovery_time=at_stake,
             retries=retries if may_lose else 0,
             limits=limits,
             scale=scale,
