@@ -1,9 +1,9 @@
 """Commands: the output of the state machine, as frozen data in the imperative.
 
 The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished`, unless the
-segment is withdrawn, `ExportValue` with one `ValueExported`, and `CopyValues` with one `ValueCopied` for each
-value, unless the worker dies; `ReviewPlan` with `PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn`, `PlanRest` with `RestPlanned`,
-`PlanRecovery` with `RecoveryPlanned`, and `RestartWorker` with `WorkerReplaced`.
+segment is withdrawn, `ExportValue` with one `ValueExported`, and `CopyValues` with one `ValueCopied` for each value,
+unless the worker dies; `ReviewPlan` with `PlanReviewed`, `WithdrawSegments` with `SegmentsWithdrawn`, `PlanRest` with
+`RestPlanned`, `PlanRecovery` with `RecoveryPlanned`, and `RestartWorker` with `WorkerReplaced`.
 The others have no answer. No command has to be refused: what it names exists, or was commanded before.
 """
 

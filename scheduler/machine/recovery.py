@@ -115,7 +115,7 @@ class Recoverer:
             self._state.damaged = True
 
     def replaced(self) -> None:
-        """Have what was planned while a worker was lost, and has not begun, planned again for all that are there now."""
+        """Have what was planned while a worker was lost, and has not begun, planned again for all that are there."""
         for run in self._state.runs.values():
             if run.recoveries and run.unfinished and not run.damaged and self.recovers(run):
                 waiting = [one.given.seconds for one in run.segments if one.state is SegmentState.WAITING]

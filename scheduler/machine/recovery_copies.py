@@ -10,8 +10,8 @@ after so many seconds of work of one of them on all runs; or sooner, once `MOST_
 of the client's arrays, are remembered to make them again (`lineage`). With that these runs are forgotten. Without a
 recovery time nothing is copied, and they are forgotten all the same.
 
-All that is due on a worker is copied at one moment, by one command: a training replaces its parameters at each step, and
-parameters of one step are of no use with the optimiser's state of another one.
+All that is due on a worker is copied at one moment, by one command: a training replaces its parameters at each step,
+and parameters of one step are of no use with the optimiser's state of another one.
 """
 
 from __future__ import annotations

@@ -256,3 +256,44 @@ def test_a_kill_in_backward_runs_those_forwards_again_whose_contexts_were_not_st
     )
     expected = sum([1 - np.tanh(np.linspace(0.0, 1.0, 30_000) + branch) ** 2 for branch in range(8)])
     assert np.allclose(grad, expected)
+
+
+def test_a_kill_costs_what_was_done_since_the_last_copies(ray_started: Any) -> None:
+    """All steps are submitted ahead, so that no worker has nothing to do, and the kills find many steps sent."""
+    steps, pieces = 40, 8
+    again: list[int] = []
+
+    def trained(session: rg.Session, *kills: Callable[[rg.Session], None]) -> Any:
+        w: Any = rg.from_numpy(np.linspace(0.1, 1.0, 20_000)).requires_grad_()
+        with session:
+            optimiser = rg.optim.Adam([w], lr=0.01)
+            for step in range(steps):
+                x = rg.from_numpy(np.linspace(-1.0, 1.0, 20_000) + step)
+                optimiser.zero_grad()
+                loss: Any = sum([Slow.apply(x, w, branch).sum() for branch in range(4)])
+                loss.backward()
+                optimiser.step()
+                if step == 1:
+                    w.detach().numpy()  # times are known
+                    for one in kills:
+                        one(session)
+            return w.detach().numpy().copy()
+
+    def counting(session: rg.Session) -> rg.Session:
+        lost_work: Any = cast(Any, session._driver)._lost_work
+        replanned = lost_work._replanned
+
+        def counted(number: int, plan: Any, revision: Any) -> None:
+            graph = cast(Any, session._driver)._runs[number].planned.graph
+            names = [executor_of(session).name_of(graph.nodes[node].fn) for node in revision.remade]
+            again.append(len([name for name in names if "Slow" in name]))
+            replanned(number, plan, revision)
+
+        lost_work._replanned = counted
+        return session
+
+    expected = trained(rg.Session(workers=2))
+    session = counting(rg.Session("ray", workers=2, recovery_time=0.3))
+    assert np.array_equal(trained(session, kill(0, 2.5), kill(1, 2.5)), expected)
+    assert again
+    assert sum(again) < steps * pieces / 4

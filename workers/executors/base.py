@@ -257,8 +257,8 @@ class Executor(ABC):
         With `requested`, the client reads it: its arrays on devices come with it. Else they stay where they are."""
 
     def copy(self, worker: int, values: Sequence[tuple[int, int]]) -> None:
-        """Make objects of values, each (run, value), that are pinned already, under `copy_object(run, value)`: all at one
-        moment, as `CopyValues` says. Does not block. Answered by one `CopyReady` for each, unless the worker dies.
+        """Make objects of values, each (run, value), that are pinned already, under `copy_object(run, value)`: all at
+        one moment, as `CopyValues` says. Does not block. Answered by one `CopyReady` for each, unless the worker dies.
 
         Raises:
             WorkerLost: the worker died, which is reported.

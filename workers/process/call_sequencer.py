@@ -132,9 +132,7 @@ class CallSequencer:
     def hurry(self) -> None:
         """Have what waits with the last rank go first."""
         with self._lock:
-            self._waiting = [
-                one._replace(rank=FIRST_RANK) if one.rank == LAST_RANK else one for one in self._waiting
-            ]
+            self._waiting = [one._replace(rank=FIRST_RANK) if one.rank == LAST_RANK else one for one in self._waiting]
 
     def end(self, number: int) -> None:
         """End call `number`, which was cancelled before it arrived."""

@@ -1,8 +1,8 @@
 """The time of a worker that recovery copies may take.
 
-Copies are of use only if a worker dies (`scheduler.machine.recovery_copies`), and a training that submits its steps ahead
-leaves no worker idle. So a worker makes them between two calls as long as they have taken less than `SHARE` of its work;
-then they wait until it is idle, or has worked enough.
+Copies are of use only if a worker dies (`scheduler.machine.recovery_copies`), and a training that submits its steps
+ahead leaves no worker idle. So a worker makes them between two calls as long as they have taken less than `SHARE` of
+its work; then they wait until it is idle, or has worked enough.
 """
 
 from __future__ import annotations

@@ -13,10 +13,12 @@ from raygrad.scheduler.machine.commands import (
     Command,
     CopyValues,
     DropCopy,
+    DropValue,
     FailReason,
     FailRun,
     FinishRun,
     RunSegment,
+    UseObject,
 )
 from raygrad.scheduler.machine.events import (
     Event,
@@ -25,6 +27,9 @@ from raygrad.scheduler.machine.events import (
     SegmentFinished,
     SubmittedSegment,
     ValueCopied,
+    ValueDropped,
+    ValueExported,
+    ValueRequested,
     WorkerDied,
     run_submitted,
 )
@@ -212,7 +217,7 @@ def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_has_one_comm
 
     def obey(commands: list[Command]) -> None:
         for command in commands:
-            if isinstance(command, CopyValue):
+            if isinstance(command, CopyValues):
                 values = {value for _, value in command.values}
                 assert not packing[command.worker]
                 assert command.worker not in lost
@@ -245,3 +250,29 @@ def test_whatever_comes_when_each_copy_is_dropped_once_and_a_worker_has_one_comm
     assert copies == set()
     assert told.bytes == (0, 0)
     assert told.machine.state.runs == {}
+
+
+def test_what_is_in_the_store_when_copies_are_due_stays_there_until_nothing_may_be_made_again_from_it():
+    machine = Machine(recovery_time=1.0, retries=1)
+    here = OnWorker(0, 0)
+
+    def tell(*events: Event) -> list[Command]:
+        commands = machine.handle(*events)
+        check_invariants(machine)
+        return [command for command in commands if not isinstance(command, RunSegment)]
+
+    def done(run: int, seconds: float) -> SegmentFinished:
+        return SegmentFinished(at=0.0, run=run, segment=0, attempt=0, status="done", seconds=seconds)
+
+    tell(RunSubmitted(at=0.0, run=0, segments=(SubmittedSegment(worker=0, pins=(5,)),), kept=((5, here),)))
+    tell(done(0, 0.5), ValueRequested(at=0.0, run=0, value=5), ValueExported(at=0.0, run=0, value=5, size=8))
+    reads = SubmittedSegment(worker=0, reads=((0, 5),), pins=(6,))
+    tell(RunSubmitted(at=0.0, run=1, segments=(reads,), kept=((6, here),)))
+    later = SubmittedSegment(worker=1, pins=(7,))
+    tell(RunSubmitted(at=0.0, run=2, segments=(later,), kept=((7, OnWorker(1, 0)),)))
+    assert CopyValues(worker=1, values=((2, 7),)) in tell(done(2, 2.0))
+    assert not any(isinstance(one, DropValue) for one in tell(ValueDropped(at=0.0, run=0, value=5)))
+    commands = tell(done(1, 0.1))
+    assert UseObject(run=0, value=5) in commands
+    assert not any(isinstance(one, DropValue) for one in commands), "6 would be made again from it"
+    assert DropValue(run=0, value=5) in tell(ValueDropped(at=0.0, run=1, value=6))

@@ -18,6 +18,7 @@ from raygrad.scheduler.simulation.scenario import (
 )
 from raygrad.scheduler.simulation.simulate import simulate, what_if
 
+from ..ensembles import ensemble
 from ..machine.invariants import check_invariants
 from .submissions import several
 
@@ -274,3 +275,26 @@ def test_h18_what_is_saved_is_copied_while_its_worker_waits(builder):
     assert (without.peak_saved, with_copies.peak_saved) == ((1000, 0), (2000, 0))
     assert with_copies.saved[0][-1][1] == 0
     assert with_copies.makespan == without.makespan
+
+
+def test_what_is_made_again_is_shared_with_the_worker_that_comes_back():
+    made = ensemble([(0.1, 0.1)] * 16)
+    cluster = Cluster.of(2)
+    plan = make_plan(made.graph, (-1,) * len(made.graph.externals), made.costs, cluster, 0, b"")
+
+    def makespan(restart_seconds: float | None) -> float:
+        shown = simulate(
+            plan,
+            cluster,
+            made.costs,
+            failures=[WorkerLoss(0, 0.4)],
+            in_order=False,
+            withdraw_seconds=1e-3,
+            retries=3,
+            restart_seconds=restart_seconds,
+            watch=check_invariants,
+        )
+        return shown.makespan
+
+    assert makespan(None) > 3.0
+    assert makespan(0.1) < 2.3

@@ -216,3 +216,14 @@ def test_what_comes_after_a_call_that_reads_what_was_withdrawn_waits_for_its_own
     calls.turns.skip(2)
     assert not calls.turns._withdrawn
     assert not calls.turns._skipped
+
+
+def test_what_has_waited_long_enough_goes_before_all_runs(calls: Calls):
+    calls.turns.acquire(0)
+    calls.start(-1, rank=LAST_RANK)
+    calls.start(1, rank=(1, 0.0))
+    calls.turns.hurry()
+    calls.turns.release(0)
+    for thread in calls.threads:
+        thread.join(10)
+    assert calls.had == [-1, 1]

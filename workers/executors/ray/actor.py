@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.machine.machine import DEFAULT_WINDOW
@@ -215,12 +216,18 @@ class WorkerActor:
 
         def copied() -> tuple[Any, ...]:
             began = time.perf_counter()
-            fetched = [self._fetched(*one, requested=False) for one in values]
-            copies = [packed.copied() if isinstance(packed, Packed) else packed for _, packed in fetched]
+            made = [self._copied(*one) for one in values]
             self._copy_budget.copied(time.perf_counter() - began)
-            return ([reply for reply, _ in fetched], *copies)
+            return ([reply for reply, _ in made], *[packed for _, packed in made])
 
         return self._sequenced(copied, rank=FIRST_RANK if self._copy_budget.open else LAST_RANK)
+
+    def _copied(self, run: int, value: int) -> tuple[FetchReply, Any]:
+        try:
+            reply, packed = self._fetched(run, value, requested=False)
+        except NotShippable:  # what comes with it goes on its way
+            return (False, 0, ()), POISON
+        return reply, packed.copied() if isinstance(packed, Packed) else packed
 
     def _fetched(self, run: int, value: int, requested: bool) -> tuple[FetchReply, Any]:
         try:
