@@ -78,6 +78,12 @@ def coarsen(
     return coarse
 
 
+def one_cluster(dag: Dag, demand: Indices) -> ClusteredDag:
+    """Return the graph as one cluster, for one worker, which can run all of it."""
+    whole = ClusteredDag(dag=dag, cluster=np.arange(len(dag)), demand=demand, bound=np.arange(len(dag)))
+    return _merge(whole, np.zeros(len(dag), np.int64), np.arange(len(dag)))
+
+
 def _merge(coarse: ClusteredDag, joined: Indices, order: Indices) -> ClusteredDag:
     """Return the graph in which nodes with equal `joined`, the index of one of them, are one. `order` has a number per
     node; those of clusters' nodes `joined` must be a topological order of the clusters."""

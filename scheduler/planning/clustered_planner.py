@@ -14,6 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from hashlib import blake2b
+from math import inf
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from ..model.costs import Costs
 from ..model.dag import Dag, Indices, Platform, Schedule
 from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph
-from ..placing.coarse import MAX_CLUSTERS, TARGET_CLUSTERS, ClusteredDag, coarsen
+from ..placing.coarse import MAX_CLUSTERS, TARGET_CLUSTERS, ClusteredDag, coarsen, one_cluster
 from ..placing.constraints import ConstraintArrays, constraint_arrays, constraints_for_workers
 from ..placing.problem import depth_first_order
 from ..placing.scheduling import schedule
@@ -99,7 +100,11 @@ def make_clustered_plan(
         raise PlanError("the cluster has no workers")
     arrays = graph_arrays(PricedGraph(graph, costs))
     constraints = constraint_arrays(arrays, residency, cluster)
-    coarse = coarsen(arrays.dag(), constraints.demand, constraints.bound, len(cluster.workers), nodes, most)
+    dag, workers = arrays.dag(), len(cluster.workers)
+    if workers == 1 and not costs.more_come and costs.recovery_time == inf:  # there is nothing to divide, for good
+        coarse = one_cluster(dag, constraints.demand)
+    else:
+        coarse = coarsen(dag, constraints.demand, constraints.bound, workers, nodes, most)
     origin = (key, residency, cluster, costs, seed)
     return _plan_clusters(arrays, constraints, coarse, residency, costs, cluster, seed, origin)
 
@@ -272,6 +277,8 @@ def replan_for_workers(
     differ = len(come) + int((to < 0).sum())
     if clustered.constraints.forced or clustered.changes >= MAX_CHANGES:
         return None
+    if len(clustered.cluster.workers) == 1 and len(clustered.coarse.dag) == 1:
+        return None  # it was not to be divided
     if len(now) < max(len(cluster.workers), 1) or 10 * differ > len(cluster.workers) + 9:
         return None
     constraints = constraints_for_workers(clustered.constraints, clustered.transfer_planner.arrays, cluster)

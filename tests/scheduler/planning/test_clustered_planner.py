@@ -219,6 +219,22 @@ def test_what_cannot_be_made_again_is_made_afresh(builder):
         assert planner.remade == remade
 
 
+def test_for_the_only_worker_there_is_nothing_to_divide_and_for_others_it_is_planned_afresh(builder):
+    build = builder()
+    build.keep_on_worker(*[build.op("sin", build.op("cos", 0)) for _ in range(50)])
+    graph, planner = build.graph(), ClusteredPlanner()
+    alone = planner.plan(graph, (-1,), COSTS, Cluster.of(1), 0, b"")
+    consistent(graph, alone, (-1,), Cluster.of(1))
+    assert [one.nodes for one in alone.segments] == [tuple(range(100))]
+    assert (
+        planner.plan(graph, (-1,), COSTS, Cluster.of(2), 0, b"")
+        == make_clustered_plan(graph, (-1,), COSTS, Cluster.of(2), 0, b"").plan
+    )
+    assert planner.remade == 0
+    more = make_clustered_plan(graph, (-1,), replace(COSTS, more_come=True), Cluster.of(1), 0, b"")
+    assert len(more.coarse.dag) > 1, "they are there to be divided later"
+
+
 def test_the_planner_plans_large_graphs_so(builder, monkeypatch):
     monkeypatch.setattr(planner_module, "CLUSTERED_FROM", 20)
     graph = ensemble(builder)
