@@ -15,7 +15,7 @@ from raygrad.proto.codec.frames import Frame, encode_frame
 from raygrad.proto.codec.value_reader import read_values
 from raygrad.proto.codec.value_writer import Buffer, write_values
 
-SERVICE_VERSION: Final = 3
+SERVICE_VERSION: Final = 4
 """Of this set of messages."""
 
 MOST_TEXT: Final = 1 << 20

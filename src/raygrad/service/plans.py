@@ -111,6 +111,7 @@ _SEGMENT: Final = row(
     *[of(integer, "bytes of a segment", 0)] * 2,
     of(_figure, "predicted seconds"),
     of(integers, "saved pins"),
+    of(integers, "copied pins"),
     make=lambda fields: Segment(*fields),
 )
 

@@ -355,6 +355,7 @@ class ServedSession:
 
     def _start(self, start: Start) -> None:
         self._learn_costs(start.measured)
+        self._measured.links_were(recovery_time=start.recovery_time)
         given: Any = start.limits
         if type(given) is not tuple or any([type(one) is not float for one in cast("tuple[Any, ...]", given)]):
             raise ProtocolError("the limits of time are no numbers")
