@@ -103,6 +103,16 @@ def test_ops_give_the_bits_of_eager_without_pickle(plain: Server) -> None:
         assert "finished" in repr(session.last_run)
 
 
+def test_plans_go_by_what_runs_have_shown_from_the_first_ones_on_and_by_what_may_be_lost(plain: Server) -> None:
+    with rg.Session(plain.url, token="secret", recovery_time=7.0):
+        for _ in range(7):
+            rg.tensor(np.arange(3)).sin().sum().item()
+        ((served, _),) = plain._sessions.values()
+        measured: Any = served._measured
+        assert max([one.count for one in measured.kinds.values()]) >= 5, measured.kinds
+        assert measured.costs().recovery_time == float("inf"), "nothing is lost with a worker of this process"
+
+
 def test_functions_hooks_and_emits(trusting: str) -> None:
     with rg.Session(trusting, token="secret", allow_pickle=True) as session:
         x: Any = rg.tensor(np.arange(4.0), requires_grad=True)

@@ -77,7 +77,10 @@ RETRIED: Final = frozenset({"unreachable", "handshake", "closed", "busy", "http"
 """Codes of errors after which another connection is tried."""
 
 LEARNED_RUNS: Final = 16
-"""The most runs after which the server is told what the client has measured; sooner in the beginning."""
+"""The most runs after which the server is told what the client has measured."""
+
+FIRST_RUNS: Final = 32
+"""The first runs, after each of which it is told: they show the most."""
 
 
 CLOSED_KEPT: Final = 256
@@ -311,7 +314,7 @@ class RemoteDriver(SessionDriver):
 
     def submit(self, submission: GraphSubmission, dropped: Iterable[tuple[int, int]] = ()) -> PlannedGraph:
         runs = self._measured.runs
-        if runs >= min(2 * self._told, self._told + LEARNED_RUNS) and runs > self._told:
+        if runs > self._told and (runs <= FIRST_RUNS or runs >= self._told + LEARNED_RUNS):
             self._told = runs
             self._send(MeasuredCostsSent(json.dumps(self._measured.as_data())))
         planned, _ = self._plan(submission, dropped, preview=False)
