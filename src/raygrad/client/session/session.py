@@ -121,13 +121,14 @@ class Session:
             `run.cancel()` does it, and the next sync point raises DeadlineExceeded.
         recovery_time: seconds of work on one submission that may be lost with a Ray worker. What forward saves stays on
             its worker while backward of the same submission reads it there; once the worker has worked for longer than
-            this, what is still to be read is copied to the object store, when the worker has nothing else to do. None
-            copies nothing. Nor is anything copied that is saved on its "worker", that a worker with a `memory` limit
-            saves, or in this process, where no worker is lost alone. Values that you hold on a worker, as parameters
-            of a training, are copied after as much work on all submissions.
+            this, what is still to be read is copied to the object store, in up to 2 % of the worker's time, or when it
+            has nothing else to do. None copies nothing. Nor is anything copied that is saved on its "worker", that a
+            worker with a `memory` limit saves, or in this process, where no worker is lost alone. Values that you hold
+            on workers, as parameters of a training, are copied after as much work on all submissions. No call to a
+            worker runs several nodes that are predicted to take longer.
         retries: how often what one submission loses with Ray workers is made again, on those that remain and on new
-            ones; a submission that loses more raises `WorkerLost`. So does one whose worker has a limit of memory, and
-            one with a node during which three workers have died. 0: the first loss raises.
+            ones; a submission that loses more raises `WorkerLost`. So does one with a node during which three workers
+            have died. 0: the first loss raises.
         blas_threads: BLAS threads per worker; bits are promised for equal numbers (H12).
         costs: a file that `session.costs.save` wrote: plans go by it until this session's own runs tell more.
         journal: a file that `steps` writes each completed step to, and goes on from when the program is run again.
