@@ -6,8 +6,8 @@ in any order.
 - *Dispatch ahead.* A segment is commanded as soon as everything that it reads has been commanded (`dispatch`).
 - *Liveness.* An object is dropped, and a pinned value unpinned, as soon as the client does not hold it and no segment
   that is not final reads it.
-- *Recovery copies.* Saved values that stay on a worker are copied while it is idle, where losing them would cost more
-  than the recovery time (`recovery_copies`).
+- *Recovery copies.* What stays on a worker is copied at one moment, where losing it would cost more than the recovery
+  time (`recovery_copies`).
 - *Failure.* A run fails once, at its first failure. Its running segments end by themselves (workers pass poison on, so
   they are reported as skipped), and the others are not started. Runs that read from a failed run fail too. A run
   finishes only after the runs that it reads from, so that its outcome does not depend on timing.
@@ -87,7 +87,7 @@ class Machine:
         grace: float = STOP_GRACE,
         retries: int = 0,
     ) -> None:
-        """With a `recovery_time` in seconds, saved values are copied as `recovery_copies` says. `grace`: the seconds
+        """With a `recovery_time` in seconds, values are copied as `recovery_copies` says. `grace`: the seconds
         that a segment has to end once it is stopped; see `cancellation`. `retries`: how often what is lost of one run
         with a worker is planned again; 0 for a run to fail at its first loss.
 
