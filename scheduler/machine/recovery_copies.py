@@ -23,7 +23,7 @@ from .commands import CopyValues, DropCopy
 from .events import ValueCopied
 from .lineage import may_be_made_again
 from .liveness import Liveness
-from .state import ExposedWork, LiveRun, LiveSegment, LiveValue, ObjectState, RecoveryCopy, State
+from .state import ExposedWork, LiveRun, LiveSegment, ObjectState, RecoveryCopy, State
 
 MOST_RETAINED: Final = 256
 """Runs that are remembered after which values are copied, so that they can be forgotten."""
@@ -33,7 +33,7 @@ MOST_SUPPLIED: Final = 256 << 20
 
 
 class RecoveryCopies:
-    """Decides which pinned saved values of one machine's state are copied, and when. `Liveness` drops copies.
+    """Decides which pinned values of one machine's state are copied, and when. `Liveness` drops copies.
 
     Args:
         state: of the machine.
@@ -105,23 +105,18 @@ class RecoveryCopies:
         self._worked.clear()
         for run in self._state.runs.values():
             for value in run.values.values() if not run.failed and run.recoverable else ():
-                if not (value.held or value.readers) or not self._liveness.maker(value).state.final:
+                maker = self._liveness.maker(value)
+                if not (value.held or value.readers) or value.value in run.copies or not maker.state.final:
                     continue
-                if value.stored and value.value not in run.copies:
+                if value.stored:
                     value.stays = True
-                elif value.pinned_on >= 0 and self._is_alone(run, value):
+                elif value.pinned_on >= 0 and maker.dispatched and not (value.lost or value.uncopyable):
                     run.copies[value.value] = RecoveryCopy()
                     self._due.setdefault(value.pinned_on, []).append((run.run, value.value))
         for worker in list(self._due):
             self._next(worker)
         for run in [one for one in self._state.runs.values() if any([value.stays for value in one.values.values()])]:
             self._liveness.forget(run)
-
-    def _is_alone(self, run: LiveRun, value: LiveValue) -> bool:
-        """Tell whether a pinned value is there, and in no object."""
-        copied = value.object is ObjectState.LIVE or value.value in run.copies
-        maker = self._liveness.maker(value)
-        return not (copied or value.lost or value.uncopyable) and maker.dispatched and maker.state.final
 
     def worker_lost(self, worker: int) -> None:
         """Enter that a worker died: it makes no more copies."""
