@@ -199,11 +199,7 @@ class Driver(SessionDriver):
             self._release(dropped)
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
-            planned = self._plan(submission, residency)
-            if self.executor.remote:
-                planned = self.planner.plan_beside(
-                    planned, submission.graph, residency, submission.key, self._busy, partial(self._pending, externals)
-                )
+            planned = self._plan(submission, externals, residency)
             try:
                 expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
                 self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
@@ -229,16 +225,25 @@ class Driver(SessionDriver):
                 self.planner.reconsider(lambda: self._loop_carried(planned, externals))
             return planned
 
-    def _plan(self, submission: GraphSubmission, residency: tuple[int, ...]) -> Planned:
-        """Plan a graph. What only a worker can run that died waits for the process that is to take its place."""
+    def _plan(
+        self,
+        submission: GraphSubmission,
+        externals: Sequence[SuppliedExternal | LocatedExternal],
+        residency: tuple[int, ...],
+    ) -> Planned:
+        """Plan a graph beside what is under way. What only a worker can run that died waits for the process that is to
+        take its place."""
         graph, key = submission.graph, submission.key
         try:
-            return self.planner.plan(graph, residency, key)
+            planned = self.planner.plan(graph, residency, key)
         except PlanError:
             awaited = frozenset(self._machine.state.replacing)
             if not awaited:
                 raise
             return self.planner.plan_awaiting(graph, residency, key, awaited)
+        if not self.executor.remote:
+            return planned
+        return self.planner.plan_beside(planned, graph, residency, key, self._busy, partial(self._pending, externals))
 
     def _check_whole(self) -> None:
         """Raise ExecutionError if a change of the state was broken off."""
@@ -281,8 +286,9 @@ class Driver(SessionDriver):
             PlanError: no worker can run one of its nodes.
         """
         with self._lock:
-            residency = tuple([residency_of(self._locate(external)) for external in submission.externals])
-            return self.planner.plan(submission.graph, residency, submission.key), residency
+            externals = tuple([self._locate(external) for external in submission.externals])
+            residency = tuple([residency_of(external) for external in externals])
+            return self._plan(submission, externals, residency), residency
 
     def poll(self, timeout: float = 0.0, *, submits: bool = False) -> None:
         """Handle the executor's reports, waiting up to `timeout` seconds for the first; call the listener. With
