@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from .ray_head import ray_of_its_own
 
 # Before anything imports NumPy or Ray. One BLAS thread: bits are promised at equal thread counts, and eager results in
 # this process are compared with workers'. RAY_AUTH_MODE: else `ray.init` writes a token into the home folder.
@@ -103,20 +104,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="module")
-def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Start one local Ray for the module, away from the repository's root."""
-    ray = pytest.importorskip("ray")
-    with contextlib.chdir(tmp_path_factory.mktemp("away")):  # also left where Ray does not start
-        ray.init(
-            address="local",
-            num_cpus=4,
-            object_store_memory=100 * 1024 * 1024,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-        )
+def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
+    """Start one local Ray for the module."""
+    pytest.importorskip("ray")
+    with ray_of_its_own(tmp_path_factory.mktemp("away")) as ray:
         yield ray
-        ray.shutdown()
 
 
 @pytest.fixture

@@ -20,27 +20,17 @@ from raygrad.autograd.devices.serving import backend_for_kind, serve
 from raygrad.client.session.session import executor_of
 from raygrad.errors import DeviceError, PlanError, WorkerLost
 
+from ..ray_head import ray_of_its_own
+
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
 def ray_with_gpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Ray with two logical GPUs of the module's own, away from the repository's root."""
-    ray = pytest.importorskip("ray")
-    before = os.getcwd()
-    os.chdir(tmp_path_factory.mktemp("away"))
-    ray.init(
-        address="local",
-        num_cpus=4,
-        num_gpus=2,
-        object_store_memory=100 * 1024 * 1024,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield ray
-    ray.shutdown()
-    os.chdir(before)
+    """A Ray with two logical GPUs of the module's own."""
+    pytest.importorskip("ray")
+    with ray_of_its_own(tmp_path_factory.mktemp("away"), num_gpus=2) as ray:
+        yield ray
 
 
 @pytest.fixture(scope="module")

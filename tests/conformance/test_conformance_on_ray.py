@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import warnings
 from collections.abc import Iterator
 
 import pytest
 
+from ..ray_head import ray_of_its_own
 from .harness import SESSIONS_ON_RAY, Opener, Outcome, assert_same, expected_of
 from .mixed import ON_RAY, MixedOnRay, check_transfers
 from .programs import PROGRAMS, Program
@@ -20,23 +18,11 @@ OBJECT_STORE = 256 * 1024**2
 
 @pytest.fixture(scope="module")
 def ray_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Ray of our own, started from a folder outside the repository: it puts that folder on every worker's path."""
-    ray = pytest.importorskip("ray")
-    before = os.getcwd()
-    os.chdir(tmp_path_factory.mktemp("driver"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ray.init(
-            num_cpus=6,  # for two sessions at once: that of the last mode is still open when the one with a GPU is
-            num_gpus=1,  # which nobody looks at but Ray, and who asks it for one
-            object_store_memory=OBJECT_STORE,
-            include_dashboard=False,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
-    yield
-    ray.shutdown()
-    os.chdir(before)
+    """A Ray of our own, for two sessions at once: that of the last mode is still open when the one with a GPU is. At
+    this GPU nobody looks but Ray, and who asks it for one."""
+    pytest.importorskip("ray")
+    with ray_of_its_own(tmp_path_factory.mktemp("driver"), num_cpus=6, num_gpus=1, object_store_memory=OBJECT_STORE):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable, Generator, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,23 +187,3 @@ def open_session() -> Generator[Callable[..., Session]]:
     yield open_one
     for session in opened:
         session.driver.close()
-
-
-@pytest.fixture(scope="module")
-def ray_running(tmp_path_factory: Any) -> Generator[None]:
-    """A Ray of the module's own, so that each test's executor attaches instead of starting one. Away from the
-    repository's root: Ray puts the driver's folder on every worker's path."""
-    ray = pytest.importorskip("ray")
-    before = Path.cwd()
-    os.chdir(tmp_path_factory.mktemp("cwd"))
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-        object_store_memory=100_000_000,
-    )
-    yield
-    ray.shutdown()
-    os.chdir(before)

@@ -19,7 +19,7 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
 pytestmark = [pytest.mark.ray, needs_ray]
 
 
-def test_more_workers_than_nodes_have_room_for_are_an_error_at_once(ray_running: None):
+def test_more_workers_than_nodes_have_room_for_are_an_error_at_once(ray_started: None):
     """Nobody waits for what cannot come."""
     text = r"2 of the workers ask for CPU 3 each, and there is room for 1 of them.*: CPU 4 of 4 free"
     with pytest.raises(ExecutionError, match=f"(?s){text}"):
@@ -30,7 +30,7 @@ def test_more_workers_than_nodes_have_room_for_are_an_error_at_once(ray_running:
         RayExecutor("ray", 1, worker_options={"resources": {"disk": 1}})
 
 
-def test_who_holds_what_workers_ask_for_is_said_at_once_and_at_the_end(ray_running: None, monkeypatch: Any):
+def test_who_holds_what_workers_ask_for_is_said_at_once_and_at_the_end(ray_started: None, monkeypatch: Any):
     import ray
 
     class Trainer:
@@ -58,7 +58,7 @@ def test_who_holds_what_workers_ask_for_is_said_at_once_and_at_the_end(ray_runni
     wait_until_gone([worker.pid for worker in workers])
 
 
-def test_what_a_placement_group_holds_is_named_and_may_be_for_the_workers(ray_running: None):
+def test_what_a_placement_group_holds_is_named_and_may_be_for_the_workers(ray_started: None):
     from ray.util.placement_group import placement_group, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -80,7 +80,7 @@ def test_what_a_placement_group_holds_is_named_and_may_be_for_the_workers(ray_ru
     remove_placement_group(group)
 
 
-def test_workers_that_wait_for_tasks_are_said_soon(ray_running: None, monkeypatch: Any, tmp_path: Path):
+def test_workers_that_wait_for_tasks_are_said_soon(ray_started: None, monkeypatch: Any, tmp_path: Path):
     import ray
 
     begun, end = tmp_path / "begun", tmp_path / "end"
@@ -102,7 +102,7 @@ def test_workers_that_wait_for_tasks_are_said_soon(ray_running: None, monkeypatc
     assert ray.get(held) == "end"
 
 
-def test_a_worker_of_another_version_is_an_error_that_names_both(ray_running: None, tmp_path: Path):
+def test_a_worker_of_another_version_is_an_error_that_names_both(ray_started: None, tmp_path: Path):
     """Another raygrad is where the workers look for it first."""
     other = tmp_path / "raygrad"
     shutil.copytree(Path(raygrad.__file__).parent, other, ignore=shutil.ignore_patterns("__pycache__"))
@@ -117,7 +117,7 @@ def test_a_worker_of_another_version_is_an_error_that_names_both(ray_running: No
         RayExecutor("ray", 1, runtime_env=environment)
 
 
-def test_more_gpus_than_there_are_is_an_error_at_once_where_none_can_come(ray_running: None, monkeypatch: Any):
+def test_more_gpus_than_there_are_is_an_error_at_once_where_none_can_come(ray_started: None, monkeypatch: Any):
     asked = [{"num_gpus": 0.5}, {"num_gpus": 1}, {"num_gpus": 0}]
     message = r"2 of the 3 workers ask for 1\.5 GPUs together, and the nodes of this Ray have 0: .*num_gpus=2\)\)$"
     with pytest.raises(DeviceError, match=message):

@@ -135,7 +135,7 @@ def test_where_none_is_asked_for_a_process_that_shows_one_is_told(monkeypatch: p
 
 @pytest.mark.ray
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs raygrad[ray]")
-def test_a_ray_answers_and_has_what_is_asked_of_it(ray_running: None) -> None:
+def test_a_ray_answers_and_has_what_is_asked_of_it(ray_started: None) -> None:
     import ray
 
     assert probe(ray.get_runtime_context().gcs_address, "") is Access.ADMITTED

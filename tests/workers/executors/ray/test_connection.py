@@ -20,7 +20,7 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
 pytestmark = [pytest.mark.ray, needs_ray]
 
 
-def test_the_address_of_the_connected_ray_may_be_named_another_may_not(ray_running: None):
+def test_the_address_of_the_connected_ray_may_be_named_another_may_not(ray_started: None):
     import ray
 
     address = ray.get_runtime_context().gcs_address
@@ -31,7 +31,7 @@ def test_the_address_of_the_connected_ray_may_be_named_another_may_not(ray_runni
         RayExecutor("ray:127.0.0.1:1", 1)
 
 
-def test_a_connected_ray_that_is_gone_is_said_at_once(ray_running: None, monkeypatch: Any):
+def test_a_connected_ray_that_is_gone_is_said_at_once(ray_started: None, monkeypatch: Any):
     def gone(address: str) -> None:
         raise ExecutionError("no Ray answers") from ConnectionRefusedError("refused")
 
@@ -69,7 +69,7 @@ def test_more_workers_than_this_machine_can_start_soon_are_warned_of_at_once(mon
     assert [options["num_cpus"] for options in started] == [17, 16]
 
 
-def test_a_process_knows_its_node_and_gpus_and_whether_more_may_come(ray_running: None):
+def test_a_process_knows_its_node_and_gpus_and_whether_more_may_come(ray_started: None):
     node, gpus = module.node_and_gpus()
     assert (node, gpus) == (module.node_id(), ())
     assert not module.may_grow(), "this process started it"

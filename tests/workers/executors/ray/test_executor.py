@@ -79,7 +79,7 @@ class Imports(Function):
 
 
 @pytest.fixture
-def session(ray_running: None, share_session: Callable[..., Any]) -> Any:
+def session(ray_started: None, share_session: Callable[..., Any]) -> Any:
     return share_session(lambda: RayExecutor("ray", 2))
 
 
@@ -391,7 +391,7 @@ def test_what_a_dead_worker_had_returned_survives_it(session: Any, graphs: Any):
 
 
 def test_close_ends_the_worker_processes_and_leaves_a_ray_that_was_running(
-    ray_running: None, open_session: Callable[..., Any]
+    ray_started: None, open_session: Callable[..., Any]
 ):
     import ray
 
@@ -405,7 +405,7 @@ def test_close_ends_the_worker_processes_and_leaves_a_ray_that_was_running(
         executor.fetch(0, 1, 1, None)
 
 
-def test_options_reach_ray(ray_running: None, graphs: Any, open_session: Callable[..., Any]):
+def test_options_reach_ray(ray_started: None, graphs: Any, open_session: Callable[..., Any]):
     class Reads(Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -420,7 +420,7 @@ def test_options_reach_ray(ray_running: None, graphs: Any, open_session: Callabl
 
 
 @pytest.mark.ray
-def test_links_are_measured_between_workers_that_answer(ray_running: None):
+def test_links_are_measured_between_workers_that_answer(ray_started: None):
     executor = RayExecutor("ray", 2)
     try:
         figures = executor.links()

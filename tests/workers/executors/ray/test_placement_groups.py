@@ -30,7 +30,7 @@ class Where(rg.autograd.Function):
 
 
 @pytest.fixture
-def group(ray_running: None) -> Generator[Any]:
+def group(ray_started: None) -> Generator[Any]:
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
 
@@ -70,7 +70,7 @@ def test_what_fits_is_taken(group: Any) -> None:
     check_placement(group, [{"num_cpus": 1, "num_gpus": 0}, {"num_cpus": 0.5, "memory": 1e7, "resources": None}])
 
 
-def test_what_is_no_group_and_one_that_is_gone_are_refused(ray_running: None) -> None:
+def test_what_is_no_group_and_one_that_is_gone_are_refused(ray_started: None) -> None:
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
 

@@ -23,7 +23,7 @@ STEP = 0.2
 
 
 @pytest.fixture
-def session(ray_running: None, share_session: Callable[..., Any]) -> Any:
+def session(ray_started: None, share_session: Callable[..., Any]) -> Any:
     one = share_session(lambda: RayExecutor("ray", 2))
     one.driver.planner.use_costs(Costs(epoch=1, function_seconds=STEP))
     return one
