@@ -12,6 +12,7 @@ from raygrad.proto.ir.program import Program, Step
 
 from ..values.fingerprints import with_fingerprints
 from ..values.slots import Execute
+from .compilation import Compilation
 from .compiler import compile_step, compile_steps
 from .functions import Host
 
@@ -40,11 +41,12 @@ def compiled_steps(program: Program, host: Host, *, fingerprints: bool = False) 
 class _StepsOnDemand(Sequence[CompiledStep]):
     """The steps of a large program, each compiled just before it runs and released right after."""
 
-    __slots__ = ("_fingerprints", "_host", "_program")
+    __slots__ = ("_compilation", "_fingerprints", "_host", "_program")
 
     def __init__(self, program: Program, host: Host, fingerprints: bool) -> None:
         self._program = program
         self._host = host
+        self._compilation = Compilation(program, host)
         self._fingerprints = fingerprints
 
     def __len__(self) -> int:
@@ -65,7 +67,7 @@ class _StepsOnDemand(Sequence[CompiledStep]):
 
     def _compiled(self, step: Step) -> CompiledStep:
         program, host = self._program, self._host
-        execute = compile_step(step, program, host)
+        execute = compile_step(step, self._compilation)
         if self._fingerprints:
             execute = with_fingerprints(execute, step, program, lambda: host.report.fingerprints)
         return execute, step.frees

@@ -54,10 +54,11 @@ from ..code.unpickling import load
 from ..values.fingerprints import digest
 from ..values.slots import Execute, Slots
 from .arguments import given
+from .compilation import Compilation
 from .default_settings import with_default_settings
 from .derivatives import compile_function_vjp
 from .device_retry import retried_on_full_device
-from .device_steps import compile_general_op, compile_general_vjp, compile_move, device_of_node
+from .device_steps import compile_general_op, compile_general_vjp, compile_move
 from .functions import Host, compile_function
 from .leaf_gradients import AddedGradients, BorrowedLeaves
 from .op_vjp import OpDerivative
@@ -70,12 +71,13 @@ _NUMBER: Any = np.generic
 
 def compile_steps(program: Program, host: Host) -> list[Execute]:
     """Return one closure per step."""
-    return [_COMPILE[type(step.node)](step.node, step, program, host) for step in program.steps]
+    compilation = Compilation(program, host)
+    return [compile_step(step, compilation) for step in program.steps]
 
 
-def compile_step(step: Step, program: Program, host: Host) -> Execute:
+def compile_step(step: Step, compilation: Compilation) -> Execute:
     """Return the closure of one step of a program."""
-    return _COMPILE[type(step.node)](step.node, step, program, host)
+    return _COMPILE[type(step.node)](step.node, step, compilation)
 
 
 def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
@@ -99,10 +101,10 @@ def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
 # ---- built-in ops -------------------------------------------------------------------------------------------------
 
 
-def _compile_op(node: OpCall, step: Step, program: Program, host: Host) -> Execute:
+def _compile_op(node: OpCall, step: Step, compilation: Compilation) -> Execute:
     if moves(node):
-        return compile_move(step, program.specs)
-    device = device_of_node(node, program.specs)
+        return compile_move(step, compilation.program.specs)
+    device = compilation.device_of(node)
     compile_on = _compile_op_here if device is CPU else compile_general_op
     return compile_on(node, step.outputs, device)
 
@@ -146,11 +148,11 @@ def _compile_op_here(node: OpCall, targets: Sequence[int], device: Device) -> Ex
     return compile_general_op(node, targets, device)
 
 
-def _compile_op_vjp(node: OpVjp, step: Step, program: Program, host: Host) -> Execute:
+def _compile_op_vjp(node: OpVjp, step: Step, compilation: Compilation) -> Execute:
     if moves(node):
-        return compile_move(step, program.specs)
-    device = device_of_node(node, program.specs)
-    one = OpDerivative.of(node, step.outputs, program.specs, device.type)
+        return compile_move(step, compilation.program.specs)
+    device = compilation.device_of(node)
+    one = OpDerivative.of(node, step.outputs, compilation.rule_of(node, device))
     return _compile_op_vjp_here(one) if device is CPU else compile_general_vjp(one, device)
 
 
@@ -176,9 +178,9 @@ def _compile_op_vjp_here(one: OpDerivative) -> Execute:
     return compile_general_vjp(one, CPU)
 
 
-def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Execute:
+def _compile_sum(node: GradSum, step: Step, compilation: Compilation) -> Execute:
     """Return what adds two gradients, either of which may be undefined; the second may be what steps have added."""
-    plus: Callable[[Any, Any], Any] = operator.add if device_of_node(node, program.specs) is CPU else placed_sum
+    plus: Callable[[Any, Any], Any] = operator.add if compilation.device_of(node) is CPU else placed_sum
     left, right = node.inputs
     (target,) = step.outputs
 
@@ -196,11 +198,11 @@ def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Exe
 # ---- nodes of one output -------------------------------------------------------------------------------------------
 
 
-def _by_value(compute: Callable[[Any, Host, list[Any]], Any]) -> Callable[[Any, Step, Program, Host], Execute]:
+def _by_value(compute: Callable[[Any, Host, list[Any]], Any]) -> Callable[[Any, Step, Compilation], Execute]:
     """Return what compiles a node whose one output `compute` returns from the node, the host and its inputs."""
 
-    def compiled(node: Node, step: Step, program: Program, host: Host) -> Execute:
-        sources, (target,) = node.inputs, step.outputs
+    def compiled(node: Node, step: Step, compilation: Compilation) -> Execute:
+        sources, (target,), host = node.inputs, step.outputs, compilation.host
 
         def execute(slots: Slots) -> None:
             slots[target] = compute(node, host, [slots[source] for source in sources])
@@ -242,12 +244,13 @@ def _agree(node: CheckDigest, _host: Host, inputs: list[Any]) -> Any:
     return context
 
 
-def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Execute:
+def _compile_spill(node: Spill, step: Step, compilation: Compilation) -> Execute:
     (source,) = node.inputs
     (target,) = step.outputs
+    values = compilation.host.values
 
     def spill(slots: Slots) -> None:
-        slots[target] = host.values.spill_slot(slots, source)
+        slots[target] = values.spill_slot(slots, source)
 
     return spill
 
@@ -255,18 +258,25 @@ def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Exe
 # ---- user code -----------------------------------------------------------------------------------------------------
 
 
-def _compile_function(node: FunctionCall, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(
-        retried_on_full_device(compile_function(node, step, program, host), step, host), node.settings, host
-    )
+def _user_code(execute: Execute, recorded: Settings, step: Step, host: Host) -> Execute:
+    """Return a step of user code as it is run: under its settings, and again where a device was full."""
+    return _as_recorded(retried_on_full_device(execute, step, host), recorded, host)
 
 
-def _compile_function_vjp(node: FunctionVjp, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(retried_on_full_device(compile_function_vjp(node, step, host), step, host), node.settings, host)
+def _compile_function(node: FunctionCall, step: Step, compilation: Compilation) -> Execute:
+    program, host = compilation.program, compilation.host
+    execute = compile_function(node, step, program, host, compilation.agreed(node.expected))
+    return _user_code(execute, node.settings, step, host)
 
 
-def _compile_hook(node: HookCall, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(retried_on_full_device(_hook(node, step, host), step, host), node.settings, host)
+def _compile_function_vjp(node: FunctionVjp, step: Step, compilation: Compilation) -> Execute:
+    host = compilation.host
+    return _user_code(compile_function_vjp(node, step, host), node.settings, step, host)
+
+
+def _compile_hook(node: HookCall, step: Step, compilation: Compilation) -> Execute:
+    host = compilation.host
+    return _user_code(_hook(node, step, host), node.settings, step, host)
 
 
 def _hook(node: HookCall, step: Step, host: Host) -> Execute:
@@ -299,7 +309,7 @@ def _hook(node: HookCall, step: Step, host: Host) -> Execute:
     return hook
 
 
-def _compile_emit(node: Emit, step: Step, program: Program, host: Host) -> Execute:
+def _compile_emit(node: Emit, step: Step, compilation: Compilation) -> Execute:
     packed, *tensors = node.inputs
 
     def send(slots: Slots) -> None:
@@ -321,7 +331,7 @@ def node_name(node: Node, code: str = "") -> str:
     return base + (f" ({' of '.join(transforms_of(node))})" if node.depth else "")
 
 
-_COMPILE: Final[dict[type, Callable[[Any, Step, Program, Host], Execute]]] = {
+_COMPILE: Final[dict[type, Callable[[Any, Step, Compilation], Execute]]] = {
     OpCall: _compile_op,
     OpVjp: _compile_op_vjp,
     FunctionCall: _compile_function,

@@ -98,16 +98,25 @@ class Host(Protocol):
         ...
 
 
-def compile_function(node: FunctionCall, step: Step, program: Program, host: Host) -> Execute:
-    """Return what runs a Function's forward."""
-    execute = _Forward(node, step, program, host).execute
+class AgreedFacts:
+    """The `plain_facts` of a run that showed what is expected: whoever has the same shows the same."""
+
+    __slots__ = ("facts",)
+
+    def __init__(self) -> None:
+        self.facts: Any = None
+
+
+def compile_function(node: FunctionCall, step: Step, program: Program, host: Host, agreed: AgreedFacts) -> Execute:
+    """Return what runs a Function's forward. Steps that expect the same signature have `agreed` in common."""
+    execute = _Forward(node, step, program, host, agreed).execute
     return _unheard(execute) if node.silent else execute
 
 
 class _Forward:
     """The forward of a Function as a step of a program. What the step alone decides is found out once."""
 
-    def __init__(self, node: FunctionCall, step: Step, program: Program, host: Host) -> None:
+    def __init__(self, node: FunctionCall, step: Step, program: Program, host: Host, agreed: AgreedFacts) -> None:
         flags, expected, names, places = node.requires_grad, node.expected, node.keywords, node.shared
         count = len(flags)
         self._step, self._host, self._expected, self._names = step, host, expected, names
@@ -126,8 +135,7 @@ class _Forward:
         self._only_tensors = not names and -1 not in flags
         self._shows = expected is None or self._open_ended
         """Each run tells what it showed, since that is not known."""
-        self._agreed: Any = None
-        """The `plain_facts` of a run that showed what was expected: whoever has the same shows the same."""
+        self._agreed = agreed
         self._holds_large = True
         """Whether the contexts of such runs hold large arguments or outputs."""
 
@@ -183,17 +191,17 @@ class _Forward:
         if placed is not None or (_may_be_on_device(outputs) and tensor_devices(outputs) is not None):
             devices = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
             place_on(context, placed or [CPU] * len(args), devices)
-        as_agreed = False
+        as_agreed, agreed = False, self._agreed
         if self._shows:
             self._tell(slots, context, args, raw, outputs)
             origins = [_origin(context, one, args) if isinstance(one, Tensor) else () for one in outputs]
             warn_of_shared_outputs(cls.__name__, outputs, origins, (*args, *named.values()), read)
         else:
             facts = plain_facts(context, args, raw, outputs)
-            as_agreed = facts is not None and facts == self._agreed
+            as_agreed = facts is not None and facts == agreed.facts
             if not as_agreed:
                 self._check(cls, context, args, raw, outputs)
-                self._agreed = facts
+                agreed.facts = facts
         if self._context >= 0:
             made = slots[self._context] = Context(context) if recorded else None
             if made is not None:

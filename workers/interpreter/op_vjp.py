@@ -4,7 +4,6 @@ The runner, or `device_steps` on a device, compiles a step from it and calls the
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,32 @@ from ..values.slots import Slots
 Meta = tuple[tuple[int, ...], "np.dtype[Any]"]
 
 
+class OpRule(NamedTuple):
+    """The rule of an `OpVjp` node, and what it is told of operands and results. Nodes that differ in their inputs and
+    parameters alone have the same."""
+
+    op: Op
+    rule: Derivative
+    inputs: list[Meta | None]
+    """Per operand, its shape and dtype; None if it is no array."""
+    outputs: list[Meta]
+
+    @classmethod
+    def of(cls, node: OpVjp, specs: Sequence[Spec], kind: str) -> OpRule:
+        """Return the rule of a node for a kind of device.
+
+        Raises:
+            MissingDerivative: there is none.
+        """
+        op = get_op(node.fn)
+        inputs = [None if i < 0 else _meta(specs, i) for i in node.operand_specs]
+        dtype = next((meta[1] for meta in inputs if meta is not None), None)
+        rule = op.builtin_derivative(kind, dtype)
+        if rule is None:
+            raise op.missing(kind, dtype)
+        return cls(op, rule, inputs, [_meta(specs, i) for i in node.result_specs])
+
+
 class OpDerivative(NamedTuple):
     """A compiled `OpVjp` node; see the head of this file."""
 
@@ -28,7 +53,7 @@ class OpDerivative(NamedTuple):
     params: Any
     """Static parameters of the op."""
     inputs: list[Meta | None]
-    """Per operand, its shape and dtype; None if it is no array."""
+    """See `OpRule`."""
     outputs: list[Meta]
     saved_slots: Sequence[int]
     grad_slots: Sequence[int]
@@ -38,26 +63,16 @@ class OpDerivative(NamedTuple):
     """Per operand, whether its gradient is wanted."""
 
     @classmethod
-    def of(cls, node: OpVjp, targets: Sequence[int], specs: Sequence[Spec], kind: str) -> OpDerivative:
-        """Read a node whose outputs go to the slots `targets`; the rule is the one for a kind of device.
-
-        Raises:
-            MissingDerivative: there is none.
-        """
-        op, needs = get_op(node.fn), node.wanted
-        inputs = [None if i < 0 else _meta(specs, i) for i in node.operand_specs]
-        outputs = [_meta(specs, i) for i in node.result_specs]
-        dtype = next((meta[1] for meta in inputs if meta is not None), None)
-        rule = op.builtin_derivative(kind, dtype)
-        if rule is None:
-            raise op.missing(kind, dtype)
-        split = len(node.inputs) - len(outputs)
+    def of(cls, node: OpVjp, targets: Sequence[int], rule: OpRule) -> OpDerivative:
+        """Read a node whose outputs go to the slots `targets`."""
+        needs = node.wanted
+        split = len(node.inputs) - len(rule.outputs)
         positions = [position for position, need in enumerate(needs) if need]
         wanted = [(p, target) for p, target in zip(positions, targets, strict=True) if target >= 0]
         chosen = {position for position, _ in wanted}
         wants = tuple([int(position in chosen) for position in range(len(needs))])
-        saved_slots, grad_slots = node.inputs[:split], node.inputs[split:]
-        return cls(op, rule, node.params, inputs, outputs, saved_slots, grad_slots, wanted, wants)
+        saved, grads = node.inputs[:split], node.inputs[split:]
+        return cls(rule.op, rule.rule, node.params, rule.inputs, rule.outputs, saved, grads, wanted, wants)
 
     def grads(self, slots: Slots) -> list[Any]:
         """Return the cotangents per output of the op; None for an undefined one."""
@@ -77,10 +92,4 @@ class OpDerivative(NamedTuple):
 def _meta(specs: Sequence[Spec], index: int) -> Meta:
     spec = specs[index]
     assert isinstance(spec, ArraySpec)  # operands and results of ops are arrays
-    return _meta_of(spec.shape, spec.dtype)
-
-
-@functools.lru_cache(maxsize=4096)
-def _meta_of(shape: Sequence[int], dtype: str) -> Meta:
-    """Return the shape and dtype of arrays; large graphs have few of them."""
-    return tuple(shape), np.dtype(dtype)
+    return tuple(spec.shape), np.dtype(spec.dtype)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.workers.interpreter import compiled_steps as module
+from raygrad.errors import GraphError
+from raygrad.workers.interpreter import compiled_steps as module, functions, op_vjp
 
 
 class Twice(rg.autograd.Function):
@@ -84,3 +85,46 @@ def test_no_step_stays_compiled(on_demand: None, monkeypatch: pytest.MonkeyPatch
         assert len(compiled) > 80
         assert max(alive) <= 3
         assert not any(one() is not None for one in compiled)
+
+
+class Fickle(rg.autograd.Function):
+    """Saves its input, of a large one its output."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 2
+        ctx.save_for_backward(y if x.item() > 50 else x)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_what_equal_steps_have_in_common_is_found_out_once(on_demand: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+
+    def counted(name: str, real: Any) -> Any:
+        def call(*args: Any) -> Any:
+            found.append(name)
+            return real(*args)
+
+        return call
+
+    with rg.Session(workers=1):
+        gradient()
+        monkeypatch.setattr(functions, "signature_of_run", counted("signature", functions.signature_of_run))
+        monkeypatch.setattr(op_vjp, "get_op", counted("rule", op_vjp.get_op))
+        gradient()
+    assert 1 <= found.count("signature") <= 2  # one a segment
+    assert 3 <= found.count("rule") <= 6  # mul, sin and sum
+
+
+def test_an_equal_step_that_behaves_differently_is_an_error(on_demand: None) -> None:
+    with rg.Session(workers=1):
+        x = rg.tensor([1.0], requires_grad=True)
+        y: Any = x
+        for _ in range(10):
+            y = Fickle.apply(y)
+        with pytest.raises(GraphError, match="Fickle behaved differently from its first run"):
+            y.item()

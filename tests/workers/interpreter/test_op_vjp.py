@@ -10,7 +10,7 @@ import pytest
 from raygrad.errors import MissingDerivative
 from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.workers.interpreter.op_vjp import OpDerivative
+from raygrad.workers.interpreter.op_vjp import OpDerivative, OpRule
 
 from ...graph_nodes import op_vjp_node
 
@@ -19,7 +19,7 @@ SPECS = (ArraySpec((2,), "float64"),)
 
 def derivative(fn: str, wanted: tuple[int, ...], inputs: tuple[int, ...], targets: tuple[int, ...]) -> OpDerivative:
     node = op_vjp_node(fn, inputs, (0,) * len(targets), wanted, tuple(0 for _ in wanted), (0,))
-    return OpDerivative.of(node, targets, SPECS, "cpu")
+    return OpDerivative.of(node, targets, OpRule.of(node, SPECS, "cpu"))
 
 
 def test_gradients_that_nobody_reads_are_not_wanted() -> None:
