@@ -191,13 +191,14 @@ def test_what_is_placed_on_a_worker_that_died_waits_for_the_process_that_takes_i
             while Path(f"/proc/{dead}").exists():
                 time.sleep(0.01)
             if known:  # by a call; Ray takes longer to start a process than to tell that one has died
-                state = session._driver._machine.state
+                driver: Any = session._driver
+                state = driver._machine.state
                 losses = state.losses
                 with rg.place(worker=worker):
                     w: Any = x * 3.0
                 session.run(w)
                 while state.losses == losses:
-                    session._driver.poll(1.0)
+                    driver.poll(1.0)
             with rg.place(worker=worker):
                 y = Slow.apply(x, x, worker)
             z = y * 2.0

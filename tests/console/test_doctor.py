@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from raygrad.console.doctor import answers_at, cpu_quota, examine
+from raygrad.service import Server, ServerOptions
 
 
 def doctor(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -44,6 +45,25 @@ def test_an_address_at_which_nothing_answers_is_found():
     done = doctor("--on", f"ray:127.0.0.1:{port}")
     assert done.returncode == 1
     assert f"no Ray answers at 127.0.0.1:{port}" in " ".join(done.stdout.split())
+
+
+def test_a_certificate_of_ones_own_is_trusted_by_its_authority(tmp_path: Path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1".split()
+    subprocess.run(["openssl", *made, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    with Server(ServerOptions(port=0, token="secret", workers=1, tls_cert=str(cert), tls_key=str(key))) as server:
+
+        def found(*words: str, **environment: str) -> str:
+            done = doctor("--json", "--on", server.url, *words, RAYGRAD_TOKEN="secret", **environment)
+            return json.loads(done.stdout)["findings"][-1]["found"]
+
+        assert found("--ca", str(cert)) == found(RAYGRAD_CA=str(cert)) == "a session can open there"
+        assert "is not trusted" in found()
+        assert f"ca='{key}' is no file of certificates" in found("--ca", str(key))
+        assert "is no file of certificates" in found(RAYGRAD_CA=str(tmp_path / "nowhere.pem"))
+    refused = doctor("--on", "ray", "--ca", str(cert))
+    assert refused.returncode == 2
+    assert "--ca: it is for sessions at wss://HOST:PORT" in " ".join(refused.stderr.split())
 
 
 def test_an_address_that_is_none_is_found():

@@ -23,7 +23,7 @@ from raygrad.report.shown import as_plain_data
 from raygrad.report.tables import Table
 from raygrad.report.terminal import print_report, print_tables
 from raygrad.service import ServerOptions, admin, serve as run_service
-from raygrad.workers.process.default_session import ADDRESS_VARIABLE
+from raygrad.workers.process.default_session import ADDRESS_VARIABLE, CA_VARIABLE
 
 from . import demo as demo_script, ray_nodes
 from .doctor import examine
@@ -168,11 +168,15 @@ def run_later(context: typer.Context, script: Script) -> None:
         typer.BadParameter: an option is given that means nothing where its sessions run.
     """
     address = script.address or os.environ.get(ADDRESS_VARIABLE) or "local"
-    if script.ca is not None and not address.startswith("wss://"):
-        raise _out_of_place("--ca", "wss://HOST:PORT", address)
+    _check_ca(script.ca, address)
     if script.allow_pickle and not is_service(address):
         raise _out_of_place("--allow-pickle", "wss://HOST:PORT or ws://HOST:PORT", address)
     context.obj.append(script)
+
+
+def _check_ca(ca: Path | None, address: str) -> None:
+    if ca is not None and not address.startswith("wss://"):
+        raise _out_of_place("--ca", "wss://HOST:PORT", address)
 
 
 def _out_of_place(option: str, where: str, address: str) -> typer.BadParameter:
@@ -182,16 +186,21 @@ def _out_of_place(option: str, where: str, address: str) -> typer.BadParameter:
 @app.command()
 def doctor(
     address: Annotated[str | None, typer.Option("--on", metavar="ADDRESS", help="Also check this address.")] = None,
+    ca: Ca = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The server's port to look at.")] = 8786,
     as_json: Json = False,
 ) -> None:
     """Check this machine, and say how to mend what is wrong.
 
-    Checked are Python, packages, Ray, GPUs, memory, limits, ports and tokens.
+    Checked are Python, packages, Ray, GPUs, memory, limits, ports and tokens; and with --on whether a session can open
+    at an address, with the token of RAYGRAD_TOKEN.
 
     The exit code is 1 if something does not work.
     """
-    found = examine(port=port, address=address)
+    _check_ca(ca, address or "local")
+    authority = os.environ.get(CA_VARIABLE) or None if ca is None else str(ca)
+    service = address is not None and address.startswith("wss://")
+    found = examine(port=port, address=address, ca=authority if service else None)
     broken = [one for one in found if one.status is Status.ERROR]
     if as_json:
         typer.echo(json.dumps({"ok": not broken, "findings": as_plain_data(found)}, indent=2))

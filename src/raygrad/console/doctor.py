@@ -29,8 +29,9 @@ PORT_SECONDS: Final = 2.0
 """How long a port may take to answer."""
 
 
-def examine(*, port: int, address: str | None = None) -> list[Finding]:
-    """Return the findings about this machine, and about an address, if one is given; `port` is that of a server."""
+def examine(*, port: int, address: str | None = None, ca: str | None = None) -> list[Finding]:
+    """Return the findings about this machine, and about an address, if one is given, with the authority `ca` of a
+    service's certificate; `port` is that of a server."""
     installed = {one.name.lower(): one.version for one in importlib.metadata.distributions() if one.name}
     requirements = importlib.metadata.requires("raygrad") or []
     has_ray, usable = "ray" in installed, len(os.sched_getaffinity(0))
@@ -54,7 +55,7 @@ def examine(*, port: int, address: str | None = None) -> list[Finding]:
         found.append(_ray_token())
     if address is not None:
         try:
-            check_reachable(address)
+            check_reachable(address, ca)
             problem = ""
         except (RaygradError, ValueError) as error:
             problem = str(error)

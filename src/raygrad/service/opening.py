@@ -37,13 +37,14 @@ def open_connection(url: str, token: str | None, ca: str | None) -> MessageConne
     """Return a connection to a service.
 
     Raises:
-        ServiceError: nothing answers there, it is no service, or it refuses the token or its certificate is refused.
+        ServiceError: nothing answers there, it is no service, or it refuses the token or its certificate is refused;
+            `ca` is no file of certificates, or there is nothing to check by it.
     """
     token = os.environ.get("RAYGRAD_TOKEN") if token is None else token
     headers = {} if not token else {"Authorization": f"Bearer {token}"}
     context: ssl.SSLContext | None = None
     if url.startswith("wss://"):
-        context = ssl.create_default_context(cafile=ca)
+        context = _trusting(ca)
     elif ca is not None:
         raise ServiceError(f"ca=... is for wss:// addresses; {url} has no TLS", "tls")
     try:
@@ -81,6 +82,14 @@ def open_connection(url: str, token: str | None, ca: str | None) -> MessageConne
     except OSError as error:  # TimeoutError, too
         raise ServiceError(f"nothing answers at {url} ({error or type(error).__name__})", "unreachable") from None
     return MessageConnection(socket, FIRST_MESSAGE)
+
+
+def _trusting(ca: str | None) -> ssl.SSLContext:
+    """Return what checks certificates, by the authorities of a file or else of the system."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:  # SSLError, too
+        raise ServiceError(f"ca={ca!r} is no file of certificates in PEM ({error})", "certificate") from None
 
 
 def hello(*, admin: bool, allow_pickle: bool = False, workers: int = 0, blas_threads: int = 1) -> ClientHello:

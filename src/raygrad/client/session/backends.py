@@ -108,8 +108,9 @@ def open_executor(
     return RayExecutor(address, workers, most=most, gpus=gpus, blas_threads=blas_threads, **options)
 
 
-def check_reachable(address: str) -> None:
-    """Check that a session can open at an address, without opening one.
+def check_reachable(address: str, ca: str | None = None) -> None:
+    """Check that a session can open at an address, without opening one. `ca` is a file with the authority of a
+    service's certificate.
 
     Raises:
         TypeError, ValueError: it is no address.
@@ -122,7 +123,7 @@ def check_reachable(address: str) -> None:
     if is_service(address):
         from raygrad.service.opening import open_connection
 
-        open_connection(address, None, None).close()
+        open_connection(address, None, ca).close()
         return
     from raygrad.workers.executors.ray.connection import ray_module, ray_to_join
 
