@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -48,27 +48,74 @@ class ResidentMemory:
     nbytes: int
 
 
+FEW_OUTPUTS: Final = 62
+"""Outputs of a record that have a bit of their own in `AbstractNodeRecord.live`. Changing a bit of an int takes time in
+proportion to its size, so that with a bit for every output, that of a record would be quadratic in its outputs."""
+
+
 class AbstractNodeRecord:
     """The recorded node that makes some pending values, and who holds these; the client subclasses it.
 
     Attributes:
         recorder: who recorded it.
-        live: a bit per output that somebody holds.
-        saved: a bit per output that a backward node holds as a residual.
+        live: a bit for each of the first `FEW_OUTPUTS` outputs that somebody holds, and one more if any other is held.
+        live_others: the others that are held.
+        saved: a bit for each of the first outputs that a backward node holds as a residual.
+        saved_others: the others of which one does.
         run: the run it was submitted in, -1 before.
         base: the value id of its first output in that run.
     """
 
-    __slots__ = ("base", "live", "recorder", "run", "saved")
+    __slots__ = ("base", "live", "live_others", "recorder", "run", "saved", "saved_others")
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.live = self.saved = 0
+        self.live_others: set[int] | None = None
+        self.saved_others: set[int] | None = None
         self.run = self.base = -1
+
+    def hold(self, index: int) -> None:
+        """Note that somebody holds output `index`."""
+        if index < FEW_OUTPUTS:
+            self.live |= 1 << index
+            return
+        self.live |= 1 << FEW_OUTPUTS
+        if self.live_others is None:
+            self.live_others = set()
+        self.live_others.add(index)
+
+    def release(self, index: int) -> None:
+        """Note that nobody holds output `index` any more."""
+        if index < FEW_OUTPUTS:
+            self.live &= ~(1 << index)
+        elif self.live_others is not None:
+            self.live_others.discard(index)
+            if not self.live_others:
+                self.live &= ~(1 << FEW_OUTPUTS)
+
+    def held_outputs(self) -> list[int]:
+        """Return the outputs that somebody holds, in order."""
+        live = self.live
+        held = [index for index in range(min(live.bit_length(), FEW_OUTPUTS)) if live >> index & 1]
+        return held + sorted(self.live_others) if self.live_others else held
 
     def retained(self, index: int) -> None:
         """Note that a backward node retains output `index` as a residual."""
-        self.saved |= self.recorder.residual_bit << index
+        if not self.recorder.residual_bit:
+            return
+        if index < FEW_OUTPUTS:
+            self.saved |= 1 << index
+        elif self.saved_others is None:
+            self.saved_others = {index}
+        else:
+            self.saved_others.add(index)
+
+    def is_retained(self, index: int) -> bool:
+        """Tell whether a backward node retains output `index` as a residual."""
+        if index < FEW_OUTPUTS:
+            return bool(self.saved >> index & 1)
+        return self.saved_others is not None and index in self.saved_others
 
     def rely(self) -> None:
         """Take note that something goes by what is presumed of its values' shapes and dtypes."""
@@ -117,8 +164,11 @@ class Pending:
         """Defined in every earlier run, though not known to be in this one: an optimiser relies on it and checks it."""
 
     def __del__(self) -> None:
-        record = self.record
-        record.live &= ~(1 << self.index)
+        record, index = self.record, self.index
+        if index < FEW_OUTPUTS:  # as `release` does, without a call for each value
+            record.live &= ~(1 << index)
+        else:
+            record.release(index)
         if record.run >= 0:
             record.recorder.dropped.append((record.run, record.base + self.index))
 

@@ -37,12 +37,13 @@ class OpRule(NamedTuple):
             MissingDerivative: there is none.
         """
         op = get_op(node.fn)
-        inputs = [None if i < 0 else _meta(specs, i) for i in node.operand_specs]
+        metas = {one: _meta(specs, one) for one in {*node.operand_specs, *node.result_specs} if one >= 0}
+        inputs = [metas.get(one) for one in node.operand_specs]
         dtype = next((meta[1] for meta in inputs if meta is not None), None)
         rule = op.builtin_derivative(kind, dtype)
         if rule is None:
             raise op.missing(kind, dtype)
-        return cls(op, rule, inputs, [_meta(specs, i) for i in node.result_specs])
+        return cls(op, rule, inputs, [metas[one] for one in node.result_specs])
 
 
 class OpDerivative(NamedTuple):

@@ -143,25 +143,27 @@ class Replay:
 
     def _build(self, code: UserCode) -> None:
         records = list(self._inputs.log.records)
-        live = [record.live for record in records]
         returned = self._wanted(self._results)
         wanted = self._wanted([one for rebinding in self._rebindings for one in (rebinding.value, rebinding.first)])
-        unread: dict[int, int] = {}
+        unread: dict[int, set[int]] = {}
         for key, maker in self._makers.items():
-            for index, entry in enumerate(maker.outputs):
-                if entry.bytes > MAX_INLINED_BYTES and not returned.get(key, 0) >> index & 1:
-                    unread[key] = unread.get(key, 0) | 1 << index
-            wanted[key] = wanted.get(key, 0) | returned.get(key, 0)
+            read = returned.get(key, set())
+            large = {index for index, entry in enumerate(maker.outputs) if entry.bytes > MAX_INLINED_BYTES}
+            unread[key] = large - read
+            wanted[key] = wanted.get(key, set()) | read
+        held = [(record.live, record.live_others) for record in records]
         try:
             for record in records:
-                record.live = wanted.get(id(record), 0)
+                record.live, record.live_others = 0, None
+                for index in wanted.get(id(record), ()):
+                    record.hold(index)
             needed = needed_records(records, next(_stamps))
             with looking_in_program_order(self._inputs.log, needed, code.ordered) as needed:
                 hints = code.call_costs.hints(needed)
                 built = build(-1, needed, code.requests if needed else {}, hints=hints, unread=unread)
         finally:
-            for record, before in zip(records, live, strict=True):
-                record.live = before
+            for record, before in zip(records, held, strict=True):
+                record.live, record.live_others = before
         self._graph, self._encoded, self._key = built.submission.graph, built.submission.encoded, built.submission.key
         self._paths = built.submission.paths
         """By node of user code, the paths of the call by which it draws random numbers."""
@@ -171,13 +173,13 @@ class Replay:
         self._sources = [self._source(source) for source in built.sources]
         self._bases = {key: maker.base for key, maker in self._makers.items()}
 
-    def _wanted(self, named: Sequence[Any]) -> dict[int, int]:
-        """Return, by id of a record, a bit per output that is among the values named."""
-        wanted: dict[int, int] = {}
+    def _wanted(self, named: Sequence[Any]) -> dict[int, set[int]]:
+        """Return, by id of a record, its outputs that are among the values named."""
+        wanted: dict[int, set[int]] = {}
         for what in named:
             output = what.value if type(what) is _NewTensor else what
             if type(output) is _GraphOutput:
-                wanted[output.maker] = wanted.get(output.maker, 0) | 1 << output.index
+                wanted.setdefault(output.maker, set()).add(output.index)
         return wanted
 
     def _source(self, source: Any) -> Any:

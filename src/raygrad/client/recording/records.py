@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import numpy as np
 
 from raygrad.autograd.core.array_layout import is_array
-from raygrad.autograd.core.recorder import AbstractNodeRecord, Pending, Recorder, RecordTemplate
+from raygrad.autograd.core.recorder import FEW_OUTPUTS, AbstractNodeRecord, Pending, Recorder, RecordTemplate
 from raygrad.autograd.devices.serving import CPU, device_named
 from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.errors import NotShippable
@@ -213,6 +213,7 @@ class NodeRecord(AbstractNodeRecord):
         self.outputs: Sequence[SpecEntry] = outputs
         self.site = site
         self.live = self.saved = 0
+        self.live_others = self.saved_others = None
         self.run = self.base = -1
         self.effects = False
         """It runs even when nobody holds an output."""
@@ -241,7 +242,10 @@ class NodeRecord(AbstractNodeRecord):
     def output(self, index: int, defined: bool | None = True, assumed: bool = False) -> Pending:
         """Return the pending value of an output; call once per output and keep it."""
         entry = self.outputs[index]
-        self.live |= 1 << index
+        if index < FEW_OUTPUTS:  # as `hold` does, without a call for each value
+            self.live |= 1 << index
+        else:
+            self.hold(index)
         made = _new(Pending)  # whose constructor takes longer than the rest
         made.record, made.index = self, index
         made.shape, made.dtype, made.spec = entry.shape, entry.dtype, entry
@@ -288,7 +292,7 @@ def record_of_op(
     self.live = self.saved = 0
     self.effects = self.pinned = self.failed = False
     self.paths = ()
-    self.leaf = self.near = self.learn = self.values = self.call_cost = None
+    self.leaf = self.near = self.learn = self.values = self.call_cost = self.live_others = self.saved_others = None
     self.needed = self.run = self.base = -1
     self.story = ""
     return self

@@ -86,7 +86,8 @@ class WatchedLeaves:
     def _view_again(self, pending: Pending, again: Pending) -> None:
         """Let a pending value be that of another record; `again`, which was, is that of the first one from now on."""
         before, record = pending.record, again.record
-        record.saved |= (before.saved >> pending.index & 1) << again.index
+        if before.is_retained(pending.index):
+            record.retained(again.index)
         pending.record, again.record = record, before
         pending.index, again.index = again.index, pending.index
         self._replaced.append(again)

@@ -376,9 +376,9 @@ class Session:
             for record in self._held:
                 if record.run in self._failures.runs:
                     continue
-                for index, entry in enumerate(record.outputs):
+                for index in record.held_outputs():
                     here = record.values is not None and index in record.values
-                    if record.live >> index & 1 and isinstance(entry.spec, ArraySpec) and not here:
+                    if isinstance(record.outputs[index].spec, ArraySpec) and not here:
                         self._fetcher.fetch(record, index)
             if self._log.shared:
                 self._fetcher.bring_home()

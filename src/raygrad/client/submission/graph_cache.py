@@ -127,11 +127,10 @@ def _outline(records: Sequence[NodeRecord], hints: tuple[CostHint, ...]) -> _Gra
                     given.append(SuppliedExternal(constant.value))
                     specs.append(constant.spec)
                 add(UNDEFINED - 1 - number)
-        live, outputs = record.live, record.outputs
-        if live:
-            for index, entry in enumerate(outputs):
-                if live >> index & 1:
-                    kept += (base + index, int(is_stored(record, index, entry)))
+        outputs = record.outputs
+        if record.live:
+            for index in record.held_outputs():
+                kept += (base + index, int(is_stored(record, index, outputs[index])))
         base += len(outputs)
     # each kind has its number of sources, so that what is written one after the other can be told apart
     name = array("q", (len(numbers), len(specs), len(kept), *map(id, specs), *numbers, *kept)).tobytes()

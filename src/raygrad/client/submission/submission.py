@@ -7,7 +7,7 @@ pass, hook or emit needs are left out (H21).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -90,12 +90,12 @@ def build(
     *,
     hints: tuple[CostHint, ...] = (),
     open_ended: bool = False,
-    unread: Mapping[int, int] = MappingProxyType({}),
+    unread: Mapping[int, AbstractSet[int]] = MappingProxyType({}),
 ) -> Built:
     """Return the submission of `records` as run `run`. The records learn where their values will be.
 
     `requests` has the resource requests of user Functions, by name; `hints` what is known of their times; `unread`, by
-    id of a record, a bit per output that is kept for later runs and hardly ever read here.
+    id of a record, the outputs that are kept for later runs and hardly ever read here.
     """
     specs: list[Any] = []
     stamp = next(_stamps)
@@ -206,17 +206,14 @@ def _nodes_of(
     return nodes
 
 
-def _kept_of(records: Sequence[NodeRecord], unread: Mapping[int, int]) -> list[tuple[int, int]]:
+def _kept_of(records: Sequence[NodeRecord], unread: Mapping[int, AbstractSet[int]]) -> list[tuple[int, int]]:
     """Return the values that somebody holds, and where each is kept."""
     keep: list[tuple[int, int]] = []
     for record in records:
-        if not record.live:
-            continue
-        for index, entry in enumerate(record.outputs):
-            if record.live >> index & 1:
-                stored = is_stored(record, index, entry)
-                on_worker = KEEP_FOR_RUNS if unread.get(id(record), 0) >> index & 1 else KEEP_ON_WORKER
-                keep.append((record.base + index, KEEP_IN_STORE if stored else on_worker))
+        for index in record.held_outputs() if record.live else ():
+            stored = is_stored(record, index, record.outputs[index])
+            on_worker = KEEP_FOR_RUNS if index in unread.get(id(record), ()) else KEEP_ON_WORKER
+            keep.append((record.base + index, KEEP_IN_STORE if stored else on_worker))
     return keep
 
 
@@ -235,7 +232,7 @@ def is_stored(record: NodeRecord, index: int, entry: SpecEntry) -> bool:
     leave its worker."""
     if entry.is_context:
         return not record.pinned
-    return bool(record.saved >> index & 1) and entry.device is CPU
+    return record.is_retained(index) and entry.device is CPU
 
 
 def _with_indices(vjp: OpVjp, spec_index: Callable[[SpecEntry], int]) -> OpVjp:
