@@ -75,16 +75,6 @@ class AbstractNodeRecord:
         self.saved_others: set[int] | None = None
         self.run = self.base = -1
 
-    def hold(self, index: int) -> None:
-        """Note that somebody holds output `index`."""
-        if index < FEW_OUTPUTS:
-            self.live |= 1 << index
-            return
-        self.live |= 1 << FEW_OUTPUTS
-        if self.live_others is None:
-            self.live_others = set()
-        self.live_others.add(index)
-
     def release(self, index: int) -> None:
         """Note that nobody holds output `index` any more."""
         if index < FEW_OUTPUTS:
@@ -93,12 +83,6 @@ class AbstractNodeRecord:
             self.live_others.discard(index)
             if not self.live_others:
                 self.live &= ~(1 << FEW_OUTPUTS)
-
-    def held_outputs(self) -> list[int]:
-        """Return the outputs that somebody holds, in order."""
-        live = self.live
-        held = [index for index in range(min(live.bit_length(), FEW_OUTPUTS)) if live >> index & 1]
-        return held + sorted(self.live_others) if self.live_others else held
 
     def retained(self, index: int) -> None:
         """Note that a backward node retains output `index` as a residual."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.autograd.core.recorder import FEW_OUTPUTS, AbstractNodeRecord, Pending, Recorder
+from raygrad.autograd.core.recorder import AbstractNodeRecord, Pending, Recorder
 
 
 class Recording:
@@ -62,34 +62,6 @@ def test_a_record_notes_which_outputs_are_retained_where_that_matters():
     recorder.residual_bit = 0
     record.retained(0)
     assert record.saved == 0b10
-
-
-@pytest.mark.parametrize("others", [(0, FEW_OUTPUTS - 1, FEW_OUTPUTS, FEW_OUTPUTS + 1, 100_000), (FEW_OUTPUTS,), (5,)])
-def test_any_output_is_held_until_it_is_released_and_found_to_be_retained(others: tuple[int, ...]):
-    record = AbstractNodeRecord(Recording())  # type: ignore[arg-type]
-    assert not record.live
-    for index in reversed(others):
-        record.hold(index)
-        record.hold(index)
-    assert record.held_outputs() == list(others)
-    for count, index in enumerate(others, 1):
-        assert record.live
-        Pending(record, index, (), np.dtype(np.float64), spec=None)  # is gone at once
-        record.release(index)
-        assert record.held_outputs() == list(others[count:])
-    assert not record.live
-    assert not any(map(record.is_retained, others))
-    record.retained(others[-1])
-    assert [record.is_retained(index) for index in others] == [index == others[-1] for index in others]
-
-
-def test_what_a_record_costs_does_not_grow_with_its_outputs():
-    record = AbstractNodeRecord(Recording())  # type: ignore[arg-type]
-    for index in range(0, 1_000_000, 1000):
-        record.hold(index)
-        record.retained(index)
-    assert record.live < 1 << FEW_OUTPUTS + 1
-    assert record.saved < 1 << FEW_OUTPUTS + 1
 
 
 def test_a_recorder_is_abstract():

@@ -26,6 +26,7 @@ def node_of(
 ) -> RecordedFunction:
     """Return the node of an application that is recorded for backward."""
     signature, args, inputs = call_signature.signature, call.args, call.inputs
+    noted = call.recorder.log.residual_bit
     if not call_signature.members:
         call_signature.members.update(_members(call, call_signature))
     saved_inputs: dict[int, Pending] = {}
@@ -40,7 +41,8 @@ def node_of(
         if arg._shares_memory:
             pending = call.recorder.inputs.saved_by_function(arg, pending)
         saved_inputs[i] = pending
-        pending.record.retained(pending.index)
+        if noted:
+            pending.record.retained(pending.index)
         tensors[i] = arg
         if not signature.unchecked or (i, False) not in signature.unchecked:
             versions.append((i, False, counter, counter[0]))
@@ -50,7 +52,8 @@ def node_of(
         places = range(len(values)) if signature.saved_outputs is None else signature.saved_outputs
         for j in [j for j in places if signature.outputs[j].dtype is not None]:
             value = saved_outputs[j] = values[j]
-            value.record.retained(value.index)
+            if noted:
+                value.record.retained(value.index)
     edges: list[Any] = []
     tangents: dict[int, Any] = NONE
     for i, arg in enumerate(args):

@@ -252,6 +252,22 @@ class NodeRecord(AbstractNodeRecord):
         made.defined, made.assumed = defined, assumed
         return made
 
+    def hold(self, index: int) -> None:
+        """Note that somebody holds output `index`."""
+        if index < FEW_OUTPUTS:
+            self.live |= 1 << index
+            return
+        self.live |= 1 << FEW_OUTPUTS
+        if self.live_others is None:
+            self.live_others = set()
+        self.live_others.add(index)
+
+    def held_outputs(self) -> list[int]:
+        """Return the outputs that somebody holds, in order."""
+        live = self.live
+        held = [index for index in range(min(live.bit_length(), FEW_OUTPUTS)) if live >> index & 1]
+        return held + sorted(self.live_others) if self.live_others else held
+
     def rely(self) -> None:
         """See `AbstractNodeRecord.rely`."""
         if self.learn is not None and self.learn.presumes:

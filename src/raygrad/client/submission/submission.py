@@ -232,7 +232,7 @@ def is_stored(record: NodeRecord, index: int, entry: SpecEntry) -> bool:
     leave its worker."""
     if entry.is_context:
         return not record.pinned
-    return record.is_retained(index) and entry.device is CPU
+    return bool(record.saved) and record.is_retained(index) and entry.device is CPU
 
 
 def _with_indices(vjp: OpVjp, spec_index: Callable[[SpecEntry], int]) -> OpVjp:
