@@ -29,22 +29,19 @@ from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.tracebacks import public
 from raygrad.workers.code.warning_filters import filters_in_force
 from raygrad.workers.executors.base import Executor
-from raygrad.workers.executors.deadlines import Limits
 from raygrad.workers.executors.driver import Driver
-from raygrad.workers.executors.session_driver import DriverSettings
+from raygrad.workers.executors.session_driver import DriverSettings, SessionWorkers
 
 from ..compile.compiled import CompiledFunction
 from ..functions.call_costs import CallCosts
 from ..functions.observations import Observations
-from ..functions.saved_policy import WORKER, checked_policy
+from ..functions.saved_policy import WORKER
 from ..functions.user_code import UserCode
 from ..options import (
-    MOST_THREADS,
     MOST_WORKERS,
     SessionOptions,
     all_tensors,
     array_of,
-    checked_address,
     flag,
     named,
     options_of,
@@ -66,17 +63,18 @@ from ..submission.run_listener import RunListener
 from ..submission.run_table import RunTable
 from ..submission.waiter import Waiter
 from . import session_defaults
-from .backends import asks_for_gpus, check_options, devices_of, open_workers
+from .backends import devices_of, open_workers
 from .costs import SessionCosts
-from .elastic import JOIN_SECONDS, Workers, admission, check_addition, check_elastic, checked_workers, worker_index
+from .elastic import JOIN_SECONDS, Workers, admission, check_addition, worker_index
 from .execution import SessionExecution
 from .explain import explain
 from .fetch import Fetcher
 from .forked import leave_to_parent_in_forks
-from .memory_limits import Memory, check_limits, limited_to
+from .memory_limits import Memory, limited_to
 from .numerics_check import check_numerics
 from .recorder import SessionRecorder
-from .saved_state import SavedState, checked_journal
+from .saved_state import SavedState
+from .session_arguments import SessionArguments, checked_arguments
 from .submit import Submitter
 
 if TYPE_CHECKING:
@@ -175,115 +173,98 @@ class Session:
         journal: str | os.PathLike[str] | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        address, workers, given = session_defaults.with_defaults(address, workers, cast("dict[str, Any]", options))
-        address = checked_address(address)
-        count, scale = checked_workers(workers)
-        deterministic = flag("Session(deterministic=...)", deterministic)
-        strict, sync = flag("Session(strict=...)", strict), flag("Session(sync=...)", sync)
-        seed = whole("Session(seed=...)", seed)
-        timeout = seconds("Session(timeout=...)", timeout)
-        limits = Limits(
-            seconds("Session(node_timeout=...)", node_timeout),
-            seconds("Session(segment_timeout=...)", segment_timeout),
-            seconds("Session(run_timeout=...)", run_timeout),
+        given = checked_arguments(
+            address,
+            workers=workers,
+            gpus=gpus,
+            memory=memory,
+            gpu_memory=gpu_memory,
+            saved=saved,
+            deterministic=deterministic,
+            strict=strict,
+            sync=sync,
+            seed=seed,
+            timeout=timeout,
+            node_timeout=node_timeout,
+            segment_timeout=segment_timeout,
+            run_timeout=run_timeout,
+            recovery_time=recovery_time,
+            retries=retries,
+            blas_threads=blas_threads,
+            costs=costs,
+            journal=journal,
+            options=cast("dict[str, Any]", options),
         )
-        recovery_time = seconds("Session(recovery_time=...)", recovery_time, zero=True)
-        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"Session(retries=...) takes a number of times, 0 or more, not {retries!r}")
-        blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
-        costs = None if costs is None else path_of("Session(costs=...)", costs)
-        self._saved_state = SavedState(checked_journal(journal))
-        if scale is not None:
-            check_elastic(address, gpus=gpus, memory=memory, gpu_memory=gpu_memory, options=given)
-        check_options(address, workers=count, gpus=gpus, strict=strict, options=given)
-        check_limits(memory, gpu_memory, count, gpus=address == "local" or asks_for_gpus(gpus, given))
-        self.address = address
-        self.saved = checked_policy(saved, "saved")
+        self.address, self.saved = given.address, given.saved
+        self._memory = memory, gpu_memory
+        self._saved_state = SavedState(given.journal)
         measured = MeasuredCosts()
         self.costs = SessionCosts(measured)
         """What runs have shown of what things cost."""
-        if costs is not None:
-            self.costs.load(costs)
+        if given.costs is not None:
+            self.costs.load(given.costs)
         for listener in tuple(session_defaults.before_open):
             listener()
         opened = open_workers(
-            address,
-            workers=count,
+            given.address,
+            workers=given.workers,
             gpus=gpus,
-            most=None if scale is None else scale.most,
-            strict=strict,
-            blas_threads=blas_threads,
-            options=given,
+            most=None if given.scale is None else given.scale.most,
+            strict=given.strict,
+            blas_threads=given.blas_threads,
+            options=given.options,
         )
         try:
-            may_lose = opened.reports_unasked  # else no worker is lost alone, and copies would protect nothing
-            at_stake = recovery_time if may_lose and recovery_time is not None else inf
-            measured.links_were(**opened.links(), more_come=scale is not None, recovery_time=at_stake)
-            check_numerics(opened.cluster, deterministic)
-            limited = limited_to(opened.cluster, memory, gpu_memory)
+            settings = _driver_settings(given, opened, measured)
         except BaseException:
             opened.close()
             raise
-        self._devices = devices_of(opened.cluster)
-        self._observed = observed = Observations()
-        self._runs = runs = RunTable()
-        self._held = held = HeldRecords()
-        self._collector = collector = GarbageCollectorTuning()
-        self._warnings = warnings = RemoteWarnings(filters_in_force())
-        self._log = log = RecordLog(stores_residuals=saved != WORKER)
-        self._failures = failures = Failures(log, held, runs, opened.name_of)
-        self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, opened)
-        settings = DriverSettings(
-            cluster=replace(limited, saved_stays=saved == WORKER),
-            measured=measured,
-            seed=seed,
-            recovery_time=at_stake,
-            retries=retries if may_lose else 0,
-            limits=limits,
-            scale=scale,
-            admission=partial(admission, memory=memory, deterministic=deterministic),
-        )
-        self._name_of = opened.name_of
-        self._driver = driver = opened.start(settings, self._listener)
-        self._memory = memory, gpu_memory
-        several = len(opened.cluster.workers) > 1
-        unlocked = log.unlocked if several and count is not None and address == "local" else None
-        self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, timeout, unlocked)
-        inputs = InputRecorder(log, by_reference=address == "local" and not strict)
-        call_costs = CallCosts(lambda: measured.values.functions)
-        code = UserCode(
-            inputs,
-            observed,
-            lambda shipped: opened.learn(shipped.fingerprint, shipped.shipment),
-            call_costs,
-            several_workers=several,
-            remote=address != "local",
-            named=opened.named,
-        )
-        link = RunLink(waiter, log, runs.clocks, opened.name_of, same_clock=address == "local")
-        self._submitter = Submitter(
-            link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=sync
-        )
-        self._fetcher = Fetcher(log, self._submitter, waiter, failures, driver)
-        log.shared.settle = self._fetcher.bring_home
-        self._execution = SessionExecution(
-            self._submitter,
-            self._fetcher,
-            waiter,
-            held,
-            self.saved,
-            limited=memory is not None or gpu_memory is not None,
-        )
-        self._recorder = SessionRecorder(self, inputs, code, observed, self._execution, self._device_of)
+        self._connect(given, opened, settings)
         self._entered: dict[int, list[Any]] = {}
         """By thread that has entered it, the recorders that were ambient before, outermost first."""
         self._open: OpenSession | None = None
         """Set by the first to enter."""
         self._owner = 0
         """The thread that entered first."""
-        leave_to_parent_in_forks(log, driver)
+        leave_to_parent_in_forks(self._log, self._driver)
         for listener in tuple(session_defaults.after_open):
             listener(self)
+
+    def _connect(self, given: SessionArguments, opened: SessionWorkers, settings: DriverSettings) -> None:
+        """Make the collaborators that do the work, and connect them with the workers and with each other."""
+        self._devices = devices_of(opened.cluster)
+        self._observed = observed = Observations()
+        self._runs = runs = RunTable()
+        self._held = held = HeldRecords()
+        self._collector = collector = GarbageCollectorTuning()
+        self._warnings = warnings = RemoteWarnings(filters_in_force())
+        self._log = log = RecordLog(stores_residuals=given.saved != WORKER)
+        self._failures = failures = Failures(log, held, runs, opened.name_of)
+        self._listener = RunListener(runs, observed, failures, warnings, log.specs, self.costs, opened)
+        self._name_of = opened.name_of
+        self._driver = driver = opened.start(settings, self._listener)
+        several, local = len(opened.cluster.workers) > 1, given.is_local
+        unlocked = log.unlocked if several and given.workers is not None and local else None
+        self._waiter = waiter = Waiter(driver, failures, warnings, runs, collector, given.timeout, unlocked)
+        inputs = InputRecorder(log, by_reference=local and not given.strict)
+        code = UserCode(
+            inputs,
+            observed,
+            lambda shipped: opened.learn(shipped.fingerprint, shipped.shipment),
+            CallCosts(lambda: settings.measured.values.functions),
+            several_workers=several,
+            remote=not local,
+            named=opened.named,
+        )
+        link = RunLink(waiter, log, runs.clocks, opened.name_of, same_clock=local)
+        self._submitter = Submitter(
+            link, code, runs, held, failures, GraphCache(), self.costs, driver, collector, sync=given.sync
+        )
+        self._fetcher = Fetcher(log, self._submitter, waiter, failures, driver)
+        log.shared.settle = self._fetcher.bring_home
+        limited = given.memory is not None or given.gpu_memory is not None
+        self._execution = SessionExecution(self._submitter, self._fetcher, waiter, held, given.saved, limited=limited)
+        self._recorder = SessionRecorder(self, inputs, code, observed, self._execution, self._device_of)
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
@@ -725,3 +706,27 @@ def executor_of(session: Session) -> Executor:
     if not isinstance(driver, Driver):
         raise SessionError(f"the workers of a session on {session.address} are a service's, and take no faults")
     return driver.executor
+
+
+def _driver_settings(given: SessionArguments, opened: SessionWorkers, measured: MeasuredCosts) -> DriverSettings:
+    """Return what the driver of a session goes by; `measured` learns what is known of the links to its workers.
+
+    Raises:
+        NumericsError: the workers may give different bits.
+        TypeError, ValueError: the limits of memory are not for these workers.
+    """
+    may_lose = opened.reports_unasked  # else no worker is lost alone, and copies would protect nothing
+    at_stake = given.recovery_time if may_lose and given.recovery_time is not None else inf
+    measured.links_were(**opened.links(), more_come=given.scale is not None, recovery_time=at_stake)
+    check_numerics(opened.cluster, given.deterministic)
+    limited = limited_to(opened.cluster, given.memory, given.gpu_memory)
+    return DriverSettings(
+        cluster=replace(limited, saved_stays=given.saved == WORKER),
+        measured=measured,
+        seed=given.seed,
+        recovery_time=at_stake,
+        retries=given.retries if may_lose else 0,
+        limits=given.limits,
+        scale=given.scale,
+        admission=partial(admission, memory=given.memory, deterministic=given.deterministic),
+    )
