@@ -73,7 +73,7 @@ BUSY_SLICE: Final = 0.002
 """Seconds for which the driver is polled at a time, before requests are looked for, while something runs and messages
 pass."""
 
-QUIET_SLICE: Final = 0.02
+QUIET_SLICE: Final = 0.05
 """The most of these seconds, while no messages pass: to look for requests takes time that workers may need."""
 
 IDLE_SLICE: Final = 0.25
