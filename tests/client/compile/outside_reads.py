@@ -105,6 +105,16 @@ def replaced_module() -> Read:
     return Read(read, lambda value: setattr(user_module(), "K", value))
 
 
+def function_of_a_module_in_an_attribute() -> Read:
+    """Its other functions, which read what cannot be compared, are named nowhere."""
+    module = user_module()
+    space: Any = vars(module)
+    space["os"] = os
+    exec("def rate(): return scaled()\ndef scaled(): return K\ndef who(): return os.getpid()", space)
+    holder = types.SimpleNamespace(module=module)
+    return Read(lambda: holder.module.rate(), _setter(module, "K"))
+
+
 def module_in_a_module() -> Read:
     module = user_module()
     return Read(lambda: module.inner.K, _setter(module.inner, "K"))
@@ -591,6 +601,7 @@ GUARDED: list[Callable[[], Read]] = [
     import_from_inside,
     import_submodule_inside,
     replaced_module,
+    function_of_a_module_in_an_attribute,
     module_in_a_module,
     getattr_of_a_module,
     vars_of_a_module,

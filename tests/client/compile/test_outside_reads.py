@@ -16,6 +16,7 @@ import re
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -196,6 +197,25 @@ def test_what_steps_commonly_capture_is_replayed() -> None:
             for _ in range(6):
                 step(rg.tensor([1.0]))
             assert step.replayed >= 2, (name, step.reason)
+
+
+@pytest.mark.parametrize(
+    "names", ["holder.module.who()", "getattr(holder.module, 'wh' + 'o')()", "holder.module.asks()"]
+)
+def test_function_of_a_module_in_an_attribute_is_visited_where_code_can_reach_it(names: str) -> None:
+    module: Any = types.ModuleType(MODULE)
+    space: Any = vars(module)
+    space["os"] = os
+    exec("def who(): return float(os.getpid() > 0)\ndef asks(): return who()", space)
+    holder = types.SimpleNamespace(module=module)
+    here: Any = {"holder": holder}
+    exec(f"def run(x): return x * {names}", here)
+    with rg.Session() as session:
+        step = session.compile(here["run"])
+        for _ in range(4):
+            assert step(rg.tensor([2.0])).tolist() == [2.0]
+        assert step.replayed == 0
+        assert "os.getpid" in step.reason
 
 
 def test_argument_counts_with_the_attributes_that_a_program_gave_it() -> None:

@@ -91,7 +91,10 @@ class ClosureState(CapturedState):
         self._weak: list[weakref.ref[Any]] = []
         self._unnamed: list[tuple[Any, str]] = []
         """Attributes with what cannot be compared, which code may name that is not visited yet."""
+        self._unnamed_functions: list[Part] = []
+        """Functions of modules that are guarded as a whole, likewise."""
         super().__init__(objects, _LOOKED_INTO)
+        self._visit_named_functions()
         if not self._named.isdisjoint(REFLECTING):
             self._named.update([name for name, _ in self._unnamed])
         for name, what in self._unnamed:
@@ -105,6 +108,19 @@ class ClosureState(CapturedState):
                 self._cannot_compare("an object by a weak reference")
         self._runs_here = False
         self.walk(self._worker_code)
+        self._visit_named_functions()
+
+    def _visit_named_functions(self) -> None:
+        """Visit functions of whole modules that code names, and those that these name; all, if code reflects."""
+        while True:
+            reflects = not self._named.isdisjoint(REFLECTING)
+            named = [part for part in self._unnamed_functions if reflects or part[1] in self._named]
+            if not named:
+                return
+            self._unnamed_functions = [
+                part for part in self._unnamed_functions if not any(part is one for one in named)
+            ]
+            self.walk([part[3] for part in named])
 
     def _cannot_compare(self, what: str) -> None:
         if self._runs_here and not self.outside:
@@ -258,7 +274,9 @@ class ClosureState(CapturedState):
             return []
         self._whole.add(id(module))
         self.guard.members(module)
-        return [part for part in module_parts(module) if type(part[3]) is not ModuleType]
+        parts = [part for part in module_parts(module) if type(part[3]) is not ModuleType]
+        self._unnamed_functions += [part for part in parts if type(part[3]) is FunctionType]
+        return [part for part in parts if type(part[3]) is not FunctionType]
 
     def _of_builtin(self, function: Any) -> list[Part]:
         owner = attribute_of(function, "__self__")
