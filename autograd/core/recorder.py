@@ -60,8 +60,8 @@ class AbstractNodeRecord:
         recorder: who recorded it.
         live: a bit for each of the first `FEW_OUTPUTS` outputs that somebody holds, and one more if any other is held.
         live_others: the others that are held.
-        saved: a bit for each of the first outputs that a backward node holds as a residual.
-        saved_others: the others of which one does.
+        saved: the same of outputs that a backward node holds as residuals.
+        saved_others: the others of these.
         run: the run it was submitted in, -1 before.
         base: the value id of its first output in that run.
     """
@@ -90,10 +90,11 @@ class AbstractNodeRecord:
             return
         if index < FEW_OUTPUTS:
             self.saved |= 1 << index
-        elif self.saved_others is None:
-            self.saved_others = {index}
-        else:
-            self.saved_others.add(index)
+            return
+        self.saved |= 1 << FEW_OUTPUTS
+        if self.saved_others is None:
+            self.saved_others = set()
+        self.saved_others.add(index)
 
     def is_retained(self, index: int) -> bool:
         """Tell whether a backward node retains output `index` as a residual."""

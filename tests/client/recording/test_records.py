@@ -11,7 +11,9 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.core.recorder import FEW_OUTPUTS, Pending
-from raygrad.client.recording.records import NodeRecord
+from raygrad.client.recording.records import NodeRecord, SpecEntry
+from raygrad.client.submission.submission import is_stored
+from raygrad.proto.ir.specs import ArraySpec
 
 from ...graph_nodes import op_node
 
@@ -83,6 +85,15 @@ def test_any_output_is_held_until_it_is_released_and_found_to_be_retained(others
     assert not any(map(record.is_retained, others))
     record.retained(others[-1])
     assert [record.is_retained(index) for index in others] == [index == others[-1] for index in others]
+
+
+@pytest.mark.parametrize("index", [0, FEW_OUTPUTS - 1, FEW_OUTPUTS, 1000])
+def test_any_output_that_alone_is_retained_is_kept_in_the_store(index: int) -> None:
+    record, entry = record_of_many(), SpecEntry(ArraySpec((2,), "float64"))
+    assert not is_stored(record, index, entry)
+    record.retained(index)
+    assert is_stored(record, index, entry)
+    assert not is_stored(record, index + 1, entry)
 
 
 def test_what_a_record_costs_does_not_grow_with_its_outputs() -> None:
