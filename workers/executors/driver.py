@@ -198,8 +198,7 @@ class Driver(SessionDriver):
             self._check_whole()
             self._release(dropped)
             externals = tuple([self._locate(external) for external in submission.externals])
-            residency = tuple([residency_of(external) for external in externals])
-            planned = self._plan(submission, externals, residency)
+            planned, _ = self._plan(submission, externals)
             try:
                 expected = self._read_ahead.of_graph(submission.key) if self.executor.remote else None
                 self._runs[submission.run] = RunState(planned, externals, expected, submission.paths)
@@ -226,24 +225,23 @@ class Driver(SessionDriver):
             return planned
 
     def _plan(
-        self,
-        submission: GraphSubmission,
-        externals: Sequence[SuppliedExternal | LocatedExternal],
-        residency: tuple[int, ...],
-    ) -> Planned:
-        """Plan a graph beside what is under way. What only a worker can run that died waits for the process that is to
-        take its place."""
+        self, submission: GraphSubmission, externals: Sequence[SuppliedExternal | LocatedExternal]
+    ) -> tuple[Planned, tuple[int, ...]]:
+        """Plan a graph beside what is under way; return with the plan the workers of its external inputs. What only a
+        worker can run that died waits for the process that is to take its place."""
         graph, key = submission.graph, submission.key
+        residency = tuple([residency_of(external) for external in externals])
         try:
             planned = self.planner.plan(graph, residency, key)
         except PlanError:
             awaited = frozenset(self._machine.state.replacing)
             if not awaited:
                 raise
-            return self.planner.plan_awaiting(graph, residency, key, awaited)
-        if not self.executor.remote:
-            return planned
-        return self.planner.plan_beside(planned, graph, residency, key, self._busy, partial(self._pending, externals))
+            return self.planner.plan_awaiting(graph, residency, key, awaited), residency
+        if self.executor.remote:
+            pending = partial(self._pending, externals)
+            planned = self.planner.plan_beside(planned, graph, residency, key, self._busy, pending)
+        return planned, residency
 
     def _check_whole(self) -> None:
         """Raise ExecutionError if a change of the state was broken off."""
@@ -287,8 +285,7 @@ class Driver(SessionDriver):
         """
         with self._lock:
             externals = tuple([self._locate(external) for external in submission.externals])
-            residency = tuple([residency_of(external) for external in externals])
-            return self._plan(submission, externals, residency), residency
+            return self._plan(submission, externals)
 
     def poll(self, timeout: float = 0.0, *, submits: bool = False) -> None:
         """Handle the executor's reports, waiting up to `timeout` seconds for the first; call the listener. With

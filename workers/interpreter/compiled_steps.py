@@ -13,7 +13,7 @@ from raygrad.proto.ir.program import Program, Step
 from ..values.fingerprints import with_fingerprints
 from ..values.slots import Execute
 from .compilation import Compilation
-from .compiler import compile_step, compile_steps
+from .compiler import compile_step
 from .functions import Host
 
 KEPT_COMPILED: Final = 65_536
@@ -27,33 +27,24 @@ CompiledStep: TypeAlias = tuple[Execute, tuple[int, ...]]
 def compiled_steps(program: Program, host: Host, *, fingerprints: bool = False) -> Sequence[CompiledStep]:
     """Return the steps of a program, ready to run in order; with `fingerprints`, the host's report gets those of what
     user code returns."""
-    if len(program.steps) > KEPT_COMPILED:
-        return _StepsOnDemand(program, host, fingerprints)
-    steps = compile_steps(program, host)
-    if fingerprints:
-        steps = [
-            with_fingerprints(one, step, program, lambda: host.report.fingerprints)
-            for one, step in zip(steps, program.steps, strict=True)
-        ]
-    return list(zip(steps, [step.frees for step in program.steps], strict=True))
+    steps = _StepsOnDemand(Compilation(program, host), fingerprints)
+    return steps if len(steps) > KEPT_COMPILED else list(steps)
 
 
 class _StepsOnDemand(Sequence[CompiledStep]):
-    """The steps of a large program, each compiled just before it runs and released right after."""
+    """The steps of a program, each compiled when it is asked for: just before it runs, and released right after."""
 
-    __slots__ = ("_compilation", "_fingerprints", "_host", "_program")
+    __slots__ = ("_compilation", "_fingerprints")
 
-    def __init__(self, program: Program, host: Host, fingerprints: bool) -> None:
-        self._program = program
-        self._host = host
-        self._compilation = Compilation(program, host)
+    def __init__(self, compilation: Compilation, fingerprints: bool) -> None:
+        self._compilation = compilation
         self._fingerprints = fingerprints
 
     def __len__(self) -> int:
-        return len(self._program.steps)
+        return len(self._compilation.program.steps)
 
     def __iter__(self) -> Iterator[CompiledStep]:
-        for step in self._program.steps:
+        for step in self._compilation.program.steps:
             yield self._compiled(step)
 
     @overload
@@ -63,10 +54,10 @@ class _StepsOnDemand(Sequence[CompiledStep]):
     def __getitem__(self, index: int | slice) -> CompiledStep | tuple[CompiledStep, ...]:
         if isinstance(index, slice):
             return tuple([self[one] for one in range(*index.indices(len(self)))])
-        return self._compiled(self._program.steps[index])
+        return self._compiled(self._compilation.program.steps[index])
 
     def _compiled(self, step: Step) -> CompiledStep:
-        program, host = self._program, self._host
+        program, host = self._compilation.program, self._compilation.host
         execute = compile_step(step, self._compilation)
         if self._fingerprints:
             execute = with_fingerprints(execute, step, program, lambda: host.report.fingerprints)

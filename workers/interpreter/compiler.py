@@ -47,7 +47,7 @@ from raygrad.proto.ir.nodes import (
     moves,
     transforms_of,
 )
-from raygrad.proto.ir.program import Program, Step
+from raygrad.proto.ir.program import Step
 from raygrad.tracebacks import attribute_of
 
 from ..code.unpickling import load
@@ -67,12 +67,6 @@ from .user_emits import emit
 _ARRAY = np.ndarray
 _NUMBER: Any = np.generic
 """What NumPy makes of two arrays without axes."""
-
-
-def compile_steps(program: Program, host: Host) -> list[Execute]:
-    """Return one closure per step."""
-    compilation = Compilation(program, host)
-    return [compile_step(step, compilation) for step in program.steps]
 
 
 def compile_step(step: Step, compilation: Compilation) -> Execute:

@@ -23,7 +23,7 @@ from raygrad.report.shown import as_plain_data
 from raygrad.report.tables import Table
 from raygrad.report.terminal import print_report, print_tables
 from raygrad.service import ServerOptions, admin, serve as run_service
-from raygrad.workers.process.default_session import ADDRESS_VARIABLE, CA_VARIABLE
+from raygrad.workers.process.default_session import ADDRESS_VARIABLE
 
 from . import demo as demo_script, ray_nodes
 from .doctor import examine
@@ -198,9 +198,7 @@ def doctor(
     The exit code is 1 if something does not work.
     """
     _check_ca(ca, address or "local")
-    authority = os.environ.get(CA_VARIABLE) or None if ca is None else str(ca)
-    service = address is not None and address.startswith("wss://")
-    found = examine(port=port, address=address, ca=authority if service else None)
+    found = examine(port=port, address=address, ca=None if ca is None else str(ca))
     broken = [one for one in found if one.status is Status.ERROR]
     if as_json:
         typer.echo(json.dumps({"ok": not broken, "findings": as_plain_data(found)}, indent=2))

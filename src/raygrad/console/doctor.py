@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_info
 
 from raygrad.autograd.devices.serving import backend_if_installed
 from raygrad.client.session.backends import check_reachable
+from raygrad.client.session.session_defaults import default_ca
 from raygrad.errors import RaygradError
 
 from . import findings
@@ -30,8 +31,8 @@ PORT_SECONDS: Final = 2.0
 
 
 def examine(*, port: int, address: str | None = None, ca: str | None = None) -> list[Finding]:
-    """Return the findings about this machine, and about an address, if one is given, with the authority `ca` of a
-    service's certificate; `port` is that of a server."""
+    """Return the findings about this machine, and about an address, if one is given; `port` is that of a server, and
+    `ca` the authority of a service's certificate, or else what the environment says."""
     installed = {one.name.lower(): one.version for one in importlib.metadata.distributions() if one.name}
     requirements = importlib.metadata.requires("raygrad") or []
     has_ray, usable = "ray" in installed, len(os.sched_getaffinity(0))
@@ -55,7 +56,7 @@ def examine(*, port: int, address: str | None = None, ca: str | None = None) -> 
         found.append(_ray_token())
     if address is not None:
         try:
-            check_reachable(address, ca)
+            check_reachable(address, default_ca(address) if ca is None else ca)
             problem = ""
         except (RaygradError, ValueError) as error:
             problem = str(error)

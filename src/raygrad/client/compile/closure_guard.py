@@ -95,10 +95,8 @@ class ClosureState(CapturedState):
         """Functions of modules that are guarded as a whole, likewise."""
         super().__init__(objects, _LOOKED_INTO)
         self._visit_named_functions()
-        if not self._named.isdisjoint(REFLECTING):
-            self._named.update([name for name, _ in self._unnamed])
         for name, what in self._unnamed:
-            if name in self._named:
+            if self._may_be_read(name):
                 self._cannot_compare(what)
         for reference in self._weak:
             target = reference()
@@ -110,16 +108,20 @@ class ClosureState(CapturedState):
         self.walk(self._worker_code)
         self._visit_named_functions()
 
+    def _may_be_read(self, name: Any) -> bool:
+        """Tell whether the code that was visited names an attribute, or may reach any."""
+        return name in self._named or not self._named.isdisjoint(REFLECTING)
+
     def _visit_named_functions(self) -> None:
-        """Visit functions of whole modules that code names, and those that these name; all, if code reflects."""
+        """Visit the functions of whole modules that code may read, and those that these may."""
         while True:
-            reflects = not self._named.isdisjoint(REFLECTING)
-            named = [part for part in self._unnamed_functions if reflects or part[1] in self._named]
+            named: list[Part] = []
+            unnamed: list[Part] = []
+            for part in self._unnamed_functions:
+                (named if self._may_be_read(part[1]) else unnamed).append(part)
             if not named:
                 return
-            self._unnamed_functions = [
-                part for part in self._unnamed_functions if not any(part is one for one in named)
-            ]
+            self._unnamed_functions = unnamed
             self.walk([part[3] for part in named])
 
     def _cannot_compare(self, what: str) -> None:

@@ -26,7 +26,7 @@ def node_of(
 ) -> RecordedFunction:
     """Return the node of an application that is recorded for backward."""
     signature, args, inputs = call_signature.signature, call.args, call.inputs
-    noted = call.recorder.log.residual_bit
+    noted = call.recorder.log.residual_bit  # as `retained` asks, without a call for each
     if not call_signature.members:
         call_signature.members.update(_members(call, call_signature))
     saved_inputs: dict[int, Pending] = {}

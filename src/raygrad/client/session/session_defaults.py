@@ -56,10 +56,15 @@ def _workers() -> int | None:
     return int(text)
 
 
+def default_ca(address: str) -> str | None:
+    """Return the authority of certificates that the environment names for an address; None for none."""
+    return os.environ.get(CA_VARIABLE) or None if address.startswith("wss://") else None
+
+
 def _service_options(address: str) -> dict[str, Any]:
     """Return the options that the environment gives to sessions on a service."""
     found: dict[str, Any] = {}
-    if address.startswith("wss://") and (ca := os.environ.get(CA_VARIABLE)):
+    if (ca := default_ca(address)) is not None:
         found["ca"] = ca
     if is_service(address) and (text := os.environ.get(PICKLE_VARIABLE)):
         if text not in ("0", "1"):
