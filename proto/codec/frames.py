@@ -28,7 +28,7 @@ from .value_writer import Buffer
 
 MAGIC: Final = b"RGRD"
 
-PROTOCOL_VERSION: Final = 9
+PROTOCOL_VERSION: Final = 10
 """Of frames and of the set of messages: both sides must speak the same."""
 
 MAX_HEADER_BYTES: Final = 64 * 1024 * 1024

@@ -18,6 +18,7 @@ from ..ir.graph import Graph
 from ..ir.nodes import UNDEFINED, Node
 from ..ir.program import Call, CapturedWarning, Failure, FunctionObservation, Pinned, Program, Record, Step, Timing
 from .checks import (
+    NO_MORE_THAN_INT64,
     Read,
     all_ints,
     fields,
@@ -36,6 +37,7 @@ from .checks import (
     text,
     texts,
 )
+from .columns import Columns, in_columns, in_rows, read_columns
 from .frames import Frame, decode_frame, encode_frame
 from .graphs import decode_graph, encode_graph
 from .nodes import MAX_NODES, MAX_VALUES, node_fields, nodes_of
@@ -199,8 +201,7 @@ def _check_step(node: Node, raw: Any, where: str, slots: int) -> None:
 
 def _write_call(call: Call) -> _Body:
     tree, buffers = write_values(call.externals)
-    paths = tuple([tuple([(*path[0][:2], *path[1:]) for path in step]) for step in call.paths])
-    return (*call._replace(externals=tree, paths=paths),), buffers
+    return (*call._replace(externals=tree, paths=_write_paths(call.paths)),), buffers
 
 
 _CALL: Final = row(
@@ -216,21 +217,49 @@ _CALL: Final = row(
     ),
     many("rooms beside", row("room beside", of(text, "memory"), of(integer, "room beside", -1))),
     many("limits of memories", row("limit of a memory", of(text, "memory"), of(integer, "limit of a memory", 1))),
-    many("paths", many("paths of a step", of(integers, "path", 0, 1 << 64))),
+    opaque,
 )
 
 
 def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
     run, segment, attempt, program, tree, unpin, headroom, limits, paths = _CALL(body)
-    found = tuple([tuple(map(_path, step)) for step in paths])
-    return Call(run, segment, attempt, program, tuple(read_values(tree, buffers)), unpin, headroom, limits, found)
+    values = tuple(read_values(tree, buffers))
+    return Call(run, segment, attempt, program, values, unpin, headroom, limits, _read_paths(paths))
 
 
-def _path(numbers: tuple[int, ...]) -> tuple[Any, ...]:
-    if len(numbers) < 3:
-        raise ProtocolError(f"a path is a seed, a key and ordinals, not {len(numbers)} numbers")
-    seed, key, *ordinals = numbers
-    return ((seed, key), *ordinals)
+def _write_paths(paths: Sequence[tuple[tuple[Any, ...], ...]]) -> tuple[Any, ...]:
+    """Write paths in columns; in the place of an origin is its number among the origins, which come first."""
+    origins: dict[int, int] = {}
+    seeds: list[tuple[int, int]] = []
+    tables: list[Columns] = []
+    for table in in_columns(paths):
+        columns = list(table.columns)
+        for start in table.starts():
+            for origin in {id(origin): origin for origin in columns[start]}.values():
+                if origins.setdefault(id(origin), len(seeds)) == len(seeds):
+                    seeds.append(origin[:2])
+            columns[start] = tuple([origins[id(origin)] for origin in columns[start]])
+        tables.append(table._replace(columns=tuple(columns)))
+    return (tuple(seeds), tuple(map(tuple, tables)))
+
+
+_ORIGINS: Final = many(
+    "origins of paths", row("origin of a path", of(integer, "seed", 0, 1 << 64), of(integer, "key", 0, 1 << 64))
+)
+
+
+def _read_paths(raw: Any) -> tuple[tuple[Any, ...], ...]:
+    seeds, tables = fields(raw, 2, "paths")
+    origins = _ORIGINS(seeds)
+    found: list[Columns] = []
+    for table in read_columns(tables, "paths", 0, 1 << 64):
+        columns = list(table.columns)
+        if (shortest := min(table.lengths, default=2)) < 2:
+            raise ProtocolError(f"a path is an origin and ordinals, not {shortest} numbers")
+        for start in table.starts():
+            columns[start] = [origins[number] for number in integers(columns[start], "origins", 0, len(origins))]
+        found.append(table._replace(columns=tuple(columns)))
+    return tuple(in_rows(found))
 
 
 # ---- record --------------------------------------------------------------------------------------------------------
@@ -253,6 +282,7 @@ def _write_record(record: Record) -> _Body:
         observations=tuple([(entry.index, *entry[2:]) for entry in record.observations]),
         failure=None if failure is None else failure._replace(exception=None),
         warned=tuple([tuple(entry[:-1]) for entry in record.warned]),
+        fingerprints=in_columns([((node,), found) for node, found in record.fingerprints]),
     )
     return (*body, tree), buffers
 
@@ -279,9 +309,16 @@ def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
             tuple(map(_warning, warned, values[issued:])),
             timing,
             peaks,
-            found,
+            _fingerprints(found),
         ]
     )
+
+
+def _fingerprints(raw: Any) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    tables = read_columns(raw, "fingerprints", -NO_MORE_THAN_INT64, NO_MORE_THAN_INT64)
+    if any(len(table.lengths) != 2 or table.lengths[0] != 1 or min(table.columns[0]) < 0 for table in tables):
+        raise ProtocolError("fingerprints are not those of one node each")
+    return tuple([(node, found) for (node,), found in in_rows(tables)])
 
 
 def _emit(entry: tuple[int, int, str], value: Any) -> tuple[int, int, str, Any]:
@@ -389,13 +426,10 @@ _RECORD: Final = row(
     ),
     _TIMING,
     many("most bytes", row("most bytes of a memory", of(text, "memory"), of(integer, "most bytes", 0))),
-    many(
-        "fingerprints",
-        row("fingerprints of a node", of(integer, "node index of fingerprints", 0), of(integers, "fingerprints")),
-    ),
+    opaque,
     opaque,
 )
-"""The fields of a record, without what its values hold, and these values."""
+"""The fields of a record, without what its values hold, then these values; fingerprints are checked apart."""
 
 
 # ---- the set of messages -------------------------------------------------------------------------------------------
@@ -404,15 +438,15 @@ _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
     Hello: ("hello", 1, lambda hello: (tuple(hello), [])),
     Graph: ("graph", 1, lambda graph: (encode_graph(graph), [])),
     Program: ("program", 1, _write_program),
-    Call: ("call", 1, _write_call),
-    Record: ("record", 5, _write_record),
+    Call: ("call", 2, _write_call),
+    Record: ("record", 6, _write_record),
 }
 
 _IN: Final[dict[str, tuple[int, bool, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
     "hello": (1, False, lambda body, _: Hello(integer(fields(body, 1, "hello")[0], "version", 0))),
     "graph": (1, False, lambda body, _: decode_graph(octets(body, "graph"))),
     "program": (1, False, _read_program),
-    "call": (1, True, _read_call),
-    "record": (5, True, _read_record),
+    "call": (2, True, _read_call),
+    "record": (6, True, _read_record),
 }
 """Per name: its version, whether it has buffers, and what reads it."""

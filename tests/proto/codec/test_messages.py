@@ -210,7 +210,7 @@ def test_nodes_that_lack_fields_are_refused():
 
 
 def test_a_path_without_an_ordinal_is_refused():
-    with pytest.raises(ProtocolError, match="a path is a seed, a key and ordinals, not 2 numbers"):
+    with pytest.raises(ProtocolError, match="a path is an origin and ordinals, not 1 numbers"):
         decode_message(wire_of(CALL._replace(paths=((((1, 2),),),))))
 
 

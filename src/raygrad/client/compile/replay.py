@@ -26,7 +26,7 @@ from ..recording.snapshot_cache import is_still, value_of_leaf
 from ..recording.variables import Write
 from ..submission.program_order import looking_in_program_order
 from ..submission.submission import build, needed_records
-from .stream_positions import StreamPositions
+from .stream_positions import RecordedPaths, StreamPositions
 from .tracing import RandomDraw, Root, Trace, aliases_among, key_of, shares_memory, value_of
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ class Replay:
             for record, before in zip(records, held, strict=True):
                 record.live, record.live_others = before
         self._graph, self._encoded, self._key = built.submission.graph, built.submission.encoded, built.submission.key
-        self._paths = built.submission.paths
-        """By node of user code, the paths of the call by which it draws random numbers."""
+        paths = built.submission.paths
+        self._paths = RecordedPaths(paths, self._trace.began) if paths else None
         self.sites = [record.site for record in needed]
         self.stories = {index: record.story for index, record in enumerate(needed) if record.story}
         self.learns = {index: record for index, record in enumerate(needed) if record.learn is not None}
@@ -319,7 +319,7 @@ class Replay:
                 captured.append(self._inputs.snapshots.of(base_of(source)))
                 externals.append(SuppliedExternal(captured[-1].value))
         self._captured = captured  # those of the call before are let go: what has stayed the same is sent once
-        paths = now.paths(self._paths, began) if self._paths else {}
+        paths = self._paths.moved(now) if self._paths is not None else {}
         return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals), paths), draws
 
     def bind(
