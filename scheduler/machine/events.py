@@ -65,6 +65,8 @@ class RunSubmitted:
     False for a plan that keeps limits of memory."""
     supplied_bytes: int = 0
     """Bytes of arrays that the client supplies, and keeps as long as something may have to be made again of them."""
+    nodes: int = 0
+    """The number of nodes of its graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,6 +347,7 @@ def run_submitted(
         workers=len(plan.workers),
         replans=not plan.limits,
         supplied_bytes=supplied_bytes,
+        nodes=len(plan.node_worker),
     )
 
 

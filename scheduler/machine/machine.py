@@ -217,7 +217,7 @@ class Machine:
         run = LiveRun(number, segments, event.open_ended, len(segments))
         run.replans = event.replans
         run.recoverable = self.retries > 0
-        run.supplied_bytes = event.supplied_bytes
+        run.supplied_bytes, run.nodes = event.supplied_bytes, event.nodes
         state.workers = max(state.workers, event.workers)
         if event.replans and event.workers > 1:
             run.outlook = new_outlook(event)

@@ -3,8 +3,8 @@
 The machine calls it after each segment that comes back. Undisturbed runs pay for a few comparisons.
 
 1. *Look.* A worker of the run has run dry: it has nothing that could run now. Another has more predicted work that has
-   not started than `MIN_SECONDS` and `MIN_SHARE` of the run's time. Then the planner says, from what is known now,
-   whether another plan of the rest would end earlier by more than that (`ReviewPlan`).
+   not started than `MIN_SECONDS`, or `MIN_SHARE` of the run's time, and than planning it again takes. Then the planner
+   says, from what is known now, whether another plan of the rest would end earlier by more than that (`ReviewPlan`).
 2. *Withdraw.* If so, workers withdraw segments of the run that have not begun (`WithdrawSegments`), and those of later
    runs that read from them: what was commanded and reads what a withdrawn segment makes is withdrawn, too. A worker
    decides for each of its segments, under its own lock: it has begun, or is withdrawn.
@@ -46,6 +46,9 @@ MIN_SECONDS: Final = 0.010
 
 MIN_SHARE: Final = 0.05
 """The least part of a run's time that is worth a revision."""
+
+PLANNING_SECONDS_PER_NODE: Final = 30e-6
+"""What planning the rest takes for each node of the graph."""
 
 REVISIONS_PER_DOUBLING: Final = 4
 """The number of revisions of a run after which the next has to gain twice as much: where costs are wrong, a plan may
@@ -94,7 +97,8 @@ class Reviser:
         if most <= MIN_SECONDS:
             return
         least = max(MIN_SECONDS, MIN_SHARE * (at - outlook.began + most))
-        if most <= least or outlook.revisions >= MAX_REVISIONS:
+        planning = PLANNING_SECONDS_PER_NODE * run.nodes
+        if most <= least + planning or outlook.revisions >= MAX_REVISIONS:
             return
         if worker >= 0 and min(outlook.left) > NOTHING and self._started(run, worker) >= 0:
             return  # others that had run dry before are looked at when their review is due
@@ -107,7 +111,7 @@ class Reviser:
                 for left, one in zip(outlook.left, started, strict=True)
             ]
         )
-        if waits * pace <= least:
+        if waits * pace <= least + planning:
             return
         if at >= outlook.review_at:
             outlook.review_at = at + outlook.pause
@@ -115,7 +119,7 @@ class Reviser:
             running = [one for one in started if one >= 0]
             rest = [one.index for one in run.segments if not one.state.final and one.index not in running]
             progress = self.progress(run, running, rest, at)
-            gain = least * (1.0 + outlook.revisions / REVISIONS_PER_DOUBLING)
+            gain = least * (1.0 + outlook.revisions / REVISIONS_PER_DOUBLING) + planning
             self._liveness.commands.append(ReviewPlan(run=run.run, progress=progress, gain=gain))
         self._state.review_at = min(self._state.review_at, outlook.review_at)
 

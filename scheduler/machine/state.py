@@ -327,6 +327,8 @@ class LiveRun:
     """It counts in the lineage of what it has read: something of it may have to be made again."""
     replans: bool = True
     """Its plan keeps no limits of memory, so that it may be planned again once there are several workers."""
+    nodes: int = 0
+    """The number of nodes of its graph."""
 
 
 @dataclass(slots=True)

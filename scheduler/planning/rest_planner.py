@@ -38,9 +38,6 @@ MIN_TASK_SECONDS: Final = 0.005
 TASK_SHARE: Final = 0.05
 """The part of the rest's time that a task may take, where a segment can be cut."""
 
-PLANNING_SECONDS_PER_NODE: Final = 30e-6
-"""What planning the rest takes for each node of the graph: it has to gain that, too."""
-
 ARRIVED_SHARE: Final = 0.5
 """The part of a transfer after which what is transferred counts as arrived on the worker of the plan."""
 
@@ -62,9 +59,7 @@ def is_worth_replanning(
     """Return whether the rest of a run, planned again, is predicted to end earlier by more than `gain` seconds."""
     if _open_end_has_begun(planned, progress):
         return False
-    effort = PLANNING_SECONDS_PER_NODE * len(planned.graph.nodes)
-    rest = Rest(planned, progress, residency, costs, cluster)
-    return rest.schedule().gain > gain + effort
+    return Rest(planned, progress, residency, costs, cluster).schedule().gain > gain
 
 
 def plan_rest(

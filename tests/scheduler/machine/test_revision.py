@@ -104,6 +104,17 @@ def test_a_worker_that_runs_dry_while_another_has_much_to_begin_makes_the_plan_r
     assert review.gain == pytest.approx(0.05 * 4.0)
 
 
+def test_work_that_takes_less_than_planning_it_again_is_not_reviewed():
+    for nodes, reviewed in ((50_000, True), (70_000, False)):
+        talk = Talk()
+        segments = (part(0), part(0), part(0), part(1))
+        talk.tell(RunSubmitted(at=0.0, run=0, segments=segments, workers=2, nodes=nodes))
+        talk.now = 1.0
+        talk.done(3)
+        reviews = [one for one in talk.commands if isinstance(one, ReviewPlan)]
+        assert [one.gain for one in reviews] == [pytest.approx(0.05 * 4.0 + 30e-6 * nodes)] * reviewed
+
+
 def test_a_plan_that_is_worth_keeping_is_kept_and_looked_at_again_later_and_later(uneven: Talk):
     pauses: list[float] = []
     for _ in range(4):
