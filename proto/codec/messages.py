@@ -16,9 +16,19 @@ from raygrad.errors import ProtocolError
 
 from ..ir.graph import Graph
 from ..ir.nodes import UNDEFINED, Node
-from ..ir.program import Call, CapturedWarning, Failure, FunctionObservation, Pinned, Program, Record, Step, Timing
+from ..ir.program import (
+    Call,
+    CapturedWarning,
+    Failure,
+    FunctionObservation,
+    OutputFingerprints,
+    Pinned,
+    Program,
+    Record,
+    Step,
+    Timing,
+)
 from .checks import (
-    NO_MORE_THAN_INT64,
     Read,
     all_ints,
     fields,
@@ -282,7 +292,6 @@ def _write_record(record: Record) -> _Body:
         observations=tuple([(entry.index, *entry[2:]) for entry in record.observations]),
         failure=None if failure is None else failure._replace(exception=None),
         warned=tuple([tuple(entry[:-1]) for entry in record.warned]),
-        fingerprints=in_columns([((node,), found) for node, found in record.fingerprints]),
     )
     return (*body, tree), buffers
 
@@ -309,16 +318,16 @@ def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
             tuple(map(_warning, warned, values[issued:])),
             timing,
             peaks,
-            _fingerprints(found),
+            found,
         ]
     )
 
 
-def _fingerprints(raw: Any) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    tables = read_columns(raw, "fingerprints", -NO_MORE_THAN_INT64, NO_MORE_THAN_INT64)
-    if any(len(table.lengths) != 2 or table.lengths[0] != 1 or min(table.columns[0]) < 0 for table in tables):
-        raise ProtocolError("fingerprints are not those of one node each")
-    return tuple([(node, found) for (node,), found in in_rows(tables)])
+def _fingerprints(parts: Sequence[Any]) -> OutputFingerprints:
+    nodes, counts, found = parts
+    if len(nodes) != len(counts) or sum(counts) != len(found):
+        raise ProtocolError(f"{len(found)} fingerprints are not those of {len(nodes)} nodes")
+    return OutputFingerprints(nodes, counts, found)
 
 
 def _emit(entry: tuple[int, int, str], value: Any) -> tuple[int, int, str, Any]:
@@ -426,10 +435,16 @@ _RECORD: Final = row(
     ),
     _TIMING,
     many("most bytes", row("most bytes of a memory", of(text, "memory"), of(integer, "most bytes", 0))),
-    opaque,
+    row(
+        "fingerprints",
+        of(integers, "nodes of the fingerprints", 0),
+        of(integers, "counts of fingerprints", 0),
+        of(integers, "fingerprints"),
+        make=_fingerprints,
+    ),
     opaque,
 )
-"""The fields of a record, without what its values hold, then these values; fingerprints are checked apart."""
+"""The fields of a record, without what its values hold, and these values."""
 
 
 # ---- the set of messages -------------------------------------------------------------------------------------------

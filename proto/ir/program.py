@@ -5,6 +5,8 @@ A plan has one program per segment: a static list of steps over numbered slots, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from .nodes import Node
@@ -157,6 +159,27 @@ class Timing(NamedTuple):
     """The part of `steps` that was found to be waits for other threads of the process."""
 
 
+class OutputFingerprints(NamedTuple):
+    """What steps that ran user code returned, by a fingerprint of 64 bits of each output (H2): see
+    `raygrad.workers.values.fingerprints`. In columns, which a run that nothing disturbs passes on as they are."""
+
+    nodes: tuple[int, ...] = ()
+    """The node index of each step."""
+    counts: tuple[int, ...] = ()
+    """Its number of outputs."""
+    fingerprints: tuple[int, ...] = ()
+    """Those of all outputs, one step's after the other's; 0 stands for what has none."""
+
+    def by_node(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield each node with the fingerprints of its outputs."""
+        found = iter(self.fingerprints)
+        for node, count in zip(self.nodes, self.counts, strict=True):
+            yield node, tuple(islice(found, count))
+
+
+NO_FINGERPRINTS: Final = OutputFingerprints()
+
+
 class Record(NamedTuple):
     """The outcome of one attempt at a segment."""
 
@@ -189,6 +212,5 @@ class Record(NamedTuple):
     peaks: tuple[tuple[str, int], ...] = ()
     """(memory, bytes): the peak of live values on the worker during the attempt, in host memory ("cpu") and on each
     device, other runs included; only for a call with limited memory."""
-    fingerprints: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(node index, a fingerprint of 64 bits of each output) of each step that ran user code, if the worker may be lost
-    (H2): see `raygrad.workers.values.fingerprints`. 0 stands for what has none."""
+    fingerprints: OutputFingerprints = NO_FINGERPRINTS
+    """Those of user code, if the worker may be lost."""

@@ -725,7 +725,7 @@ class Driver(SessionDriver):
         self._running[worker] = self._running.get(worker, 1) - 1
         run = self._runs.get(record.run)
         opened: tuple[int, ...] = ()
-        if run is not None and record.fingerprints and not self._lost_work.agrees(run, record):
+        if run is not None and record.fingerprints.nodes and not self._lost_work.agrees(run, record):
             record = record._replace(status="failed", exports=(), results=(), sizes=(), emits=())
         elif run is not None and record.status == "done" and self._lost_work.died:
             run.disagreement = self._disagreement(run)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.nodes import Node
-from raygrad.proto.ir.program import Record
+from raygrad.proto.ir.program import OutputFingerprints, Record
 from raygrad.proto.ir.specs import can_leave
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import InStore, OnWorker, Plan, ValueLocation
@@ -78,9 +78,9 @@ class RunState:
     """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     __slots__ = (
-        "began", "compared", "consumed", "deaths", "detached", "disagreement", "done", "expected", "externals",
-        "failure", "fingerprints", "finished", "keys", "kills", "lost", "paths", "pins", "places", "planned", "read",
-        "remembered", "reopened", "requested", "results", "sent", "survived", "unreadable",
+        "_fingerprints", "_returned", "began", "compared", "consumed", "deaths", "detached", "disagreement", "done",
+        "expected", "externals", "failure", "finished", "keys", "kills", "lost", "paths", "pins", "places", "planned",
+        "read", "remembered", "reopened", "requested", "results", "sent", "survived", "unreadable",
     )  # fmt: skip
 
     def __init__(
@@ -131,8 +131,9 @@ class RunState:
         self.survived: frozenset[int] = frozenset()
         self.kills: Counter[int] = Counter()
         """By node, the workers that died while they ran its segment."""
-        self.fingerprints: dict[int, tuple[int, ...]] = {}
-        """By node that runs user code, those of its outputs."""
+        self._fingerprints: dict[int, tuple[int, ...]] = {}
+        self._returned: list[OutputFingerprints] = []
+        """What user code has returned since `fingerprints` were asked for, as it arrived."""
         self.compared: set[int] = set()
         """Nodes that run again, and have to return what they did."""
         self.consumed: set[int] = set()
@@ -203,11 +204,22 @@ class RunState:
             for value in segments[index].pins
         )
 
+    @property
+    def fingerprints(self) -> dict[int, tuple[int, ...]]:
+        """By node that runs user code, those of its outputs: sorted when something is lost, and not before."""
+        for one in self._returned:
+            self._fingerprints.update(one.by_node())
+        self._returned.clear()
+        return self._fingerprints
+
     def enter_fingerprints(self, record: Record, name_of: Callable[[Node], str], lost: str) -> bool:
         """Take in what nodes have returned, by their fingerprints; return whether those that have to agree with their
         earlier attempts do. What these had made was lost with `lost`."""
+        if not self.compared:
+            self._returned.append(record.fingerprints)
+            return True
         before = self.fingerprints
-        for node, found in record.fingerprints:
+        for node, found in record.fingerprints.by_node():
             if node in self.compared and differ(before.get(node), found):
                 function = name_of(self.planned.graph.nodes[node])
                 self.disagreement = Disagreement(record.run, node, function, lost)
@@ -223,8 +235,9 @@ class RunState:
                 self.requested.discard(value)
                 self.places[value] = OnWorker(-1, segment)
                 self.detached.add((value, segment))
+        before = self.fingerprints
         for node in self.planned.plan.segments[segment].nodes:
-            self.fingerprints.pop(node, None)
+            before.pop(node, None)
             self.compared.discard(node)
 
     @property

@@ -15,6 +15,7 @@ from raygrad.autograd.devices.serving import device_of, is_device_array, to_host
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.program import (
     INLINE_RESULT_BYTES,
+    NO_FINGERPRINTS,
     Call,
     CapturedWarning,
     Failure,
@@ -27,6 +28,7 @@ from raygrad.proto.ir.program import (
 from ..code.shipping import message_of, pack_exception, traceback_of
 from ..interpreter.compiler import node_name
 from ..values.contexts import Context
+from ..values.fingerprints import FingerprintList
 from ..values.placeholders import Placeholder, SpilledValue
 from .call_emits import CallEmits
 
@@ -47,7 +49,7 @@ class RecordBuilder:
         self.waited = 0.0
         self.peaks: tuple[tuple[str, int], ...] = ()
         self.nodes: list[tuple[int, float, float]] = []
-        self.fingerprints: list[tuple[int, tuple[int, ...]]] = []
+        self.fingerprints = FingerprintList()
 
 
 class RecordedValues(NamedTuple):
@@ -89,7 +91,7 @@ def record_of(
         warned,
         Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
         report.peaks,
-        tuple(report.fingerprints) if status == "done" else (),
+        report.fingerprints.taken() if status == "done" else NO_FINGERPRINTS,
     )
 
 

@@ -6,14 +6,14 @@ the driver compares those of two attempts. The forward of a Function whose conte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
 
 import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp, HookCall
-from raygrad.proto.ir.program import Program, Step
+from raygrad.proto.ir.program import OutputFingerprints, Program, Step
 
 from .slots import Execute, Slots
 
@@ -92,25 +92,42 @@ def _bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.reshape(-1).view(np.uint8)
 
 
-def with_fingerprints(
-    execute: Execute, step: Step, program: Program, found: Callable[[], list[tuple[int, tuple[int, ...]]]]
-) -> Execute:
-    """Return what runs a step and then, if it is user code, adds fingerprints of its outputs to what `found` returns:
+class FingerprintList:
+    """Fingerprints of what steps of a call returned, as `OutputFingerprints` has them."""
+
+    __slots__ = ("counts", "found", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes: list[int] = []
+        self.counts: list[int] = []
+        self.found: list[int] = []
+
+    def taken(self) -> OutputFingerprints:
+        """Return those so far."""
+        return OutputFingerprints(tuple(self.nodes), tuple(self.counts), tuple(self.found))
+
+
+def with_fingerprints(execute: Execute, step: Step, program: Program, listed: Callable[[], FingerprintList]) -> Execute:
+    """Return what runs a step and then, if it is user code, adds fingerprints of its outputs to what `listed` returns:
     those of a forward but for its context. What is declared pure has none: its second run is not compared."""
     if not isinstance(step.node, _USER_CODE) or (isinstance(step.node, FunctionCall) and step.node.pure):
         return execute
     targets = step.outputs[isinstance(step.node, FunctionCall) :]
     opened = program.slots + 1 if program.open_base >= 0 and step is program.steps[-1] else -1
+    index, count = step.index, len(targets)
 
     def run(slots: Slots) -> None:
         execute(slots)
-        made: Sequence[Any] = [slots[target] if target >= 0 else _NOT_ASKED for target in targets]
-        if opened >= 0:
-            made = slots[opened:]
-        found().append((step.index, tuple([fingerprint(value) for value in made])))
+        into = listed()
+        into.nodes.append(index)
+        into.counts.append(count)
+        into.found.extend([fingerprint(slots[target]) if target >= 0 else 0 for target in targets])
 
-    return run
+    def run_open_ended(slots: Slots) -> None:
+        execute(slots)
+        into, made = listed(), slots[opened:]
+        into.nodes.append(index)
+        into.counts.append(len(made))
+        into.found.extend([fingerprint(value) for value in made])
 
-
-_NOT_ASKED: Final = object()
-"""In the place of an output that nobody reads."""
+    return run if opened < 0 else run_open_ended

@@ -26,6 +26,7 @@ from raygrad.proto.ir.program import (
     Failure,
     FunctionObservation,
     Item,
+    OutputFingerprints,
     Pinned,
     Program,
     Record,
@@ -109,7 +110,7 @@ MESSAGES: dict[str, Message] = {
         ),
         timing=Timing(1234.5, 0.0625, 0.125, 0.25, ((2, 0.0625, 0.03125), (4, 0.09375, 0.0625)), 0.015625),
         peaks=(("cpu", 1 << 20), ("cuda:0", 17)),
-        fingerprints=((2, (-(1 << 63), 0, 1)), (5, ())),
+        fingerprints=OutputFingerprints((2, 5), (3, 0), (-(1 << 63), 0, 1)),
     ),
     "failure": Record(
         run=7,
@@ -207,6 +208,25 @@ def test_nodes_that_lack_fields_are_refused():
     """This was written by hand and never sent: a Function has more fields than it says."""
     with pytest.raises(ProtocolError, match=r"the params of node 1 \(@f00d\) are neither 7 nor 9 fields"):
         decode_message((GOLDEN / "graph.bin").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("fingerprints", "why"),
+    [
+        (OutputFingerprints((1, 2), (1,), (5,)), "1 fingerprints are not those of 2 nodes"),
+        (OutputFingerprints((1,), (2,), (5,)), "1 fingerprints are not those of 1 nodes"),
+        (OutputFingerprints((-1,), (1,), (5,)), "nodes of the fingerprints"),
+        (OutputFingerprints((1,), (1,), (1 << 63,)), "fingerprints are not integers"),
+    ],
+)
+def test_fingerprints_that_do_not_belong_to_nodes_are_refused(fingerprints: OutputFingerprints, why: str):
+    with pytest.raises(ProtocolError, match=why):
+        decode_message(wire_of(RECORD._replace(fingerprints=fingerprints)))
+
+
+def test_fingerprints_are_told_by_node():
+    found = OutputFingerprints((7, 2, 5), (1, 0, 2), (11, 12, 13))
+    assert list(found.by_node()) == [(7, (11,)), (2, ()), (5, (12, 13))]
 
 
 def test_a_path_without_an_ordinal_is_refused():
@@ -427,9 +447,13 @@ _records = st.builds(
         st.builds(CapturedWarning, _ids, st.just("W"), st.text(max_size=3), st.just("f"), _ids, st.just("m"), _values),
         max_size=2,
     ).map(tuple),
-    fingerprints=st.lists(
-        st.tuples(_ids, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=2).map(tuple)), max_size=2
-    ).map(tuple),
+    fingerprints=st.lists(st.tuples(_ids, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=2)), max_size=2).map(
+        lambda rows: OutputFingerprints(
+            tuple([node for node, _ in rows]),
+            tuple([len(found) for _, found in rows]),
+            tuple([one for _, found in rows for one in found]),
+        )
+    ),
     peaks=st.lists(st.tuples(st.text(max_size=5), st.integers(0, 2**40)), max_size=2).map(tuple),
     timing=st.builds(
         Timing,
