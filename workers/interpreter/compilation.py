@@ -15,11 +15,13 @@ from .op_vjp import OpRule
 class Compilation:
     """A program that is compiled for a host, and what was found out for steps before."""
 
-    __slots__ = ("_agreed", "_devices", "_rules", "host", "program")
+    __slots__ = ("_agreed", "_devices", "_rules", "fingerprints", "host", "program")
 
-    def __init__(self, program: Program, host: Host) -> None:
+    def __init__(self, program: Program, host: Host, fingerprints: bool = False) -> None:
         self.program = program
         self.host = host
+        self.fingerprints = fingerprints
+        """Whether the host's report gets those of what user code returns."""
         self._devices: dict[tuple[tuple[int, ...], ...], Device] = {}
         self._rules: dict[tuple[str, tuple[int, ...], tuple[int, ...], str], OpRule] = {}
         self._agreed: dict[int, AgreedFacts] = {}

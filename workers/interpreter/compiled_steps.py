@@ -10,7 +10,6 @@ from typing import Final, TypeAlias, overload
 
 from raygrad.proto.ir.program import Program, Step
 
-from ..values.fingerprints import with_fingerprints
 from ..values.slots import Execute
 from .compilation import Compilation
 from .compiler import compile_step
@@ -27,18 +26,17 @@ CompiledStep: TypeAlias = tuple[Execute, tuple[int, ...]]
 def compiled_steps(program: Program, host: Host, *, fingerprints: bool = False) -> Sequence[CompiledStep]:
     """Return the steps of a program, ready to run in order; with `fingerprints`, the host's report gets those of what
     user code returns."""
-    steps = _StepsOnDemand(Compilation(program, host), fingerprints)
+    steps = _StepsOnDemand(Compilation(program, host, fingerprints))
     return steps if len(steps) > KEPT_COMPILED else list(steps)
 
 
 class _StepsOnDemand(Sequence[CompiledStep]):
     """The steps of a program, each compiled when it is asked for: just before it runs, and released right after."""
 
-    __slots__ = ("_compilation", "_fingerprints")
+    __slots__ = ("_compilation",)
 
-    def __init__(self, compilation: Compilation, fingerprints: bool) -> None:
+    def __init__(self, compilation: Compilation) -> None:
         self._compilation = compilation
-        self._fingerprints = fingerprints
 
     def __len__(self) -> int:
         return len(self._compilation.program.steps)
@@ -57,8 +55,4 @@ class _StepsOnDemand(Sequence[CompiledStep]):
         return self._compiled(self._compilation.program.steps[index])
 
     def _compiled(self, step: Step) -> CompiledStep:
-        program, host = self._compilation.program, self._compilation.host
-        execute = compile_step(step, self._compilation)
-        if self._fingerprints:
-            execute = with_fingerprints(execute, step, program, lambda: host.report.fingerprints)
-        return execute, step.frees
+        return compile_step(step, self._compilation), step.frees

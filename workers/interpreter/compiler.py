@@ -20,7 +20,6 @@ from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
 from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
 from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.dispatch.operand_errors import MISUSE, explained
-from raygrad.autograd.dispatch.settings import restored_settings
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.registry.registry import get_op
 from raygrad.autograd.registry.vjp_rules import OpContext, vjp_arrays
@@ -41,9 +40,7 @@ from raygrad.proto.ir.nodes import (
     Node,
     OpCall,
     OpVjp,
-    Settings,
     Spill,
-    code_in,
     moves,
     transforms_of,
 )
@@ -55,14 +52,13 @@ from ..values.fingerprints import digest
 from ..values.slots import Execute, Slots
 from .arguments import given
 from .compilation import Compilation
-from .default_settings import with_default_settings
 from .derivatives import compile_function_vjp
-from .device_retry import retried_on_full_device
 from .device_steps import compile_general_op, compile_general_vjp, compile_move
 from .functions import Host, compile_function
 from .leaf_gradients import AddedGradients, BorrowedLeaves
 from .op_vjp import OpDerivative
 from .user_emits import emit
+from .user_steps import user_step
 
 _ARRAY = np.ndarray
 _NUMBER: Any = np.generic
@@ -72,24 +68,6 @@ _NUMBER: Any = np.generic
 def compile_step(step: Step, compilation: Compilation) -> Execute:
     """Return the closure of one step of a program."""
     return _COMPILE[type(step.node)](step.node, step, compilation)
-
-
-def _as_recorded(execute: Execute, recorded: Settings, host: Host) -> Execute:
-    """Return what runs user code under the settings of the moment at which it was recorded (DR-10, LG-14)."""
-    if not recorded:  # as nearly always
-        return host.gate.guard(with_default_settings(execute))
-    filters = next((entry[1:] for entry in recorded if entry[0] == "warnings"), None)
-    code = code_in(recorded)
-
-    def as_recorded(slots: Slots) -> None:
-        settings = recorded
-        if code:
-            known = {name: host.code(name, ()) for name in code}
-            settings = tuple([(*entry[:-1], known.get(entry[-1], entry[-1])) for entry in recorded])
-        with restored_settings(settings), host.filtered(*filters) if filters else nullcontext():
-            execute(slots)
-
-    return host.gate.guard(as_recorded)
 
 
 # ---- built-in ops -------------------------------------------------------------------------------------------------
@@ -252,25 +230,18 @@ def _compile_spill(node: Spill, step: Step, compilation: Compilation) -> Execute
 # ---- user code -----------------------------------------------------------------------------------------------------
 
 
-def _user_code(execute: Execute, recorded: Settings, step: Step, host: Host) -> Execute:
-    """Return a step of user code as it is run: under its settings, and again where a device was full."""
-    return _as_recorded(retried_on_full_device(execute, step, host), recorded, host)
-
-
 def _compile_function(node: FunctionCall, step: Step, compilation: Compilation) -> Execute:
     program, host = compilation.program, compilation.host
     execute = compile_function(node, step, program, host, compilation.agreed(node.expected))
-    return _user_code(execute, node.settings, step, host)
+    return user_step(execute, node, step, compilation)
 
 
 def _compile_function_vjp(node: FunctionVjp, step: Step, compilation: Compilation) -> Execute:
-    host = compilation.host
-    return _user_code(compile_function_vjp(node, step, host), node.settings, step, host)
+    return user_step(compile_function_vjp(node, step, compilation.host), node, step, compilation)
 
 
 def _compile_hook(node: HookCall, step: Step, compilation: Compilation) -> Execute:
-    host = compilation.host
-    return _user_code(_hook(node, step, host), node.settings, step, host)
+    return user_step(_hook(node, step, compilation.host), node, step, compilation)
 
 
 def _hook(node: HookCall, step: Step, host: Host) -> Execute:

@@ -1,7 +1,6 @@
-"""Default settings of a worker's thread: of a segment, and of user code that was recorded under no others (DR-10).
+"""Default settings of a worker's thread while it runs a segment (DR-10).
 
-The host enters `WorkerSettings` around all steps of a call, and the compiler wraps steps of user code. Settings of
-other moments are restored by `raygrad.autograd.dispatch.settings`, whose variables both set.
+The host enters them around all steps of a call; `user_steps` sets those of user code.
 """
 
 from __future__ import annotations
@@ -10,17 +9,13 @@ from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.session_threads import SEGMENTS
 from raygrad.autograd.dispatch.settings import (
     DEFAULT_DTYPE,
-    ERRORS,
     IGNORING,
     OPTIONS,
-    options_now,
     reset_errors,
     reset_options,
     set_errors,
     set_options,
 )
-
-from ..values.slots import Execute, Slots
 
 
 class WorkerSettings:
@@ -38,19 +33,3 @@ class WorkerSettings:
         reset_options(self._options)
         reset_errors(self._errors)
         SEGMENTS.pop()
-
-
-def with_default_settings(run: Execute) -> Execute:
-    """Return code of a segment that runs under the default settings, as most user code does."""
-
-    def by_default(slots: Slots) -> None:
-        token = set_errors(ERRORS)
-        try:
-            run(slots)
-        finally:
-            reset_errors(token)
-            state.here.default_dtype = DEFAULT_DTYPE  # what it has set ends with it
-            if options_now() is not OPTIONS:
-                set_options(OPTIONS)
-
-    return by_default

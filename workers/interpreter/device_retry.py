@@ -6,6 +6,8 @@ whole step, if it may run again at all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from raygrad.autograd.devices.backends.device_memory import describe_shapes, with_memory_retry
 from raygrad.autograd.devices.serving import backend_if_installed, is_device_array
 from raygrad.errors import OutOfDeviceMemory
@@ -17,21 +19,18 @@ from ..values.slots import Execute, Slots
 from .functions import Host
 
 
-def retried_on_full_device(execute: Execute, step: Step, host: Host) -> Execute:
-    """Return what runs a step of user code, again after an eviction if a kernel of its own finds a device full.
+def rerun_on_full_device(execute: Execute, step: Step, host: Host) -> Callable[[Slots, MemoryError], None]:
+    """Return what runs a step of user code again, given the error of its run: after an eviction, if a kernel of its own
+    found a device full. Other errors are raised again.
 
     It raises OutOfDeviceMemory where the step may not run again.
     """
 
-    def run(slots: Slots) -> None:
-        try:
-            execute(slots)
-            return
-        except MemoryError as error:
-            backend = None if isinstance(error, OutOfDeviceMemory) else backend_if_installed()
-            if backend is None or not isinstance(error, backend.exhausted):
-                raise  # of the host's memory, or after evictions already
-            last = error.with_traceback(None)  # whose frames hold what was made so far
+    def rerun_after(slots: Slots, error: MemoryError) -> None:
+        backend = None if isinstance(error, OutOfDeviceMemory) else backend_if_installed()
+        if backend is None or not isinstance(error, backend.exhausted):
+            raise error  # of the host's memory, or after evictions already
+        last = error.with_traceback(None)  # whose frames hold what was made so far
         given = [slots[slot] for slot in step.node.inputs if slot != UNDEFINED and is_device_array(slots[slot])]
         index = backend.index_of(given[0]) if given else backend.current()
         what = f"in user code that was given {describe_shapes(given)}"
@@ -49,4 +48,4 @@ def retried_on_full_device(execute: Execute, step: Step, host: Host) -> Execute:
 
         with_memory_retry(backend, index, lambda: what, rerun)
 
-    return run
+    return rerun_after

@@ -11,8 +11,6 @@ import ctypes
 import threading
 from typing import TYPE_CHECKING
 
-from ..values.slots import Execute, Slots
-
 if TYPE_CHECKING:
     from raygrad.proto.ir.program import Call
 
@@ -26,42 +24,29 @@ class SegmentInterrupted(KeyboardInterrupt):
 class InterruptGate:
     """The gate of one host, whose calls run one at a time, on any thread."""
 
-    __slots__ = ("_lock", "_open", "_thread", "call", "requested")
+    __slots__ = ("_lock", "_thread", "call", "open", "requested")
 
     def __init__(self) -> None:
         self.call: Call | None = None
         """The call that runs."""
         self.requested = False
         """Whether the call that runs is to end."""
-        self._open = False
+        self.open = False
+        """Whether user code is running."""
         self._thread = 0
         self._lock = threading.Lock()
 
     def begin(self, call: Call) -> None:
         """Enter that a call begins on this thread."""
         with self._lock:
-            self.requested = self._open = False
+            self.requested = self.open = False
             self._thread = threading.get_ident()
             self.call = call
-
-    def guard(self, execute: Execute) -> Execute:
-        """Return a step of user code that can be interrupted."""
-
-        def guarded(slots: Slots) -> None:
-            self._open = True  # no lock: whoever requests sets `requested` before reading this
-            try:
-                execute(slots)
-            finally:
-                self._open = False
-                if self.requested:
-                    self.check()
-
-        return guarded
 
     def check(self) -> None:
         """Raise SegmentInterrupted if the call is to end, and nothing later."""
         if self.requested:
-            self._open = False
+            self.open = False
             with self._lock:  # what another thread raises in this one it has raised now
                 _raise_in(ctypes.c_ulong(self._thread), None)
             raise SegmentInterrupted("the run of this segment was cancelled, or has passed a deadline")
@@ -72,5 +57,5 @@ class InterruptGate:
             if self.requested or self.call is not call:
                 return
             self.requested = True
-            if self._open and self._thread != threading.get_ident():  # user code that cancels its own run goes on
+            if self.open and self._thread != threading.get_ident():  # user code that cancels its own run goes on
                 _raise_in(ctypes.c_ulong(self._thread), ctypes.py_object(SegmentInterrupted))

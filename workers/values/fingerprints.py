@@ -6,16 +6,13 @@ the driver compares those of two attempts. The forward of a Function whose conte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
 import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
-from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp, HookCall
-from raygrad.proto.ir.program import OutputFingerprints, Program, Step
-
-from .slots import Execute, Slots
+from raygrad.proto.ir.program import OutputFingerprints
 
 WHOLE_BYTES: Final = 1 << 18
 """Of a larger array as many bytes are read, so that a fingerprint takes some 50 us at most: a small part of what it
@@ -30,8 +27,6 @@ _MASK: Final = (1 << 64) - 1
 
 _NATIVE: Final = "biufc"
 """Kinds of dtypes whose arrays can be read as they are."""
-
-_USER_CODE: Final = (FunctionCall, FunctionVjp, HookCall)
 
 _UNDEFINED: Final = 1
 """The fingerprint of an undefined output."""
@@ -102,32 +97,12 @@ class FingerprintList:
         self.counts: list[int] = []
         self.found: list[int] = []
 
+    def add(self, node: int, found: list[int]) -> None:
+        """Add those of what a step returned."""
+        self.nodes.append(node)
+        self.counts.append(len(found))
+        self.found += found
+
     def taken(self) -> OutputFingerprints:
         """Return those so far."""
         return OutputFingerprints(tuple(self.nodes), tuple(self.counts), tuple(self.found))
-
-
-def with_fingerprints(execute: Execute, step: Step, program: Program, listed: Callable[[], FingerprintList]) -> Execute:
-    """Return what runs a step and then, if it is user code, adds fingerprints of its outputs to what `listed` returns:
-    those of a forward but for its context. What is declared pure has none: its second run is not compared."""
-    if not isinstance(step.node, _USER_CODE) or (isinstance(step.node, FunctionCall) and step.node.pure):
-        return execute
-    targets = step.outputs[isinstance(step.node, FunctionCall) :]
-    opened = program.slots + 1 if program.open_base >= 0 and step is program.steps[-1] else -1
-    index, count = step.index, len(targets)
-
-    def run(slots: Slots) -> None:
-        execute(slots)
-        into = listed()
-        into.nodes.append(index)
-        into.counts.append(count)
-        into.found.extend([fingerprint(slots[target]) if target >= 0 else 0 for target in targets])
-
-    def run_open_ended(slots: Slots) -> None:
-        execute(slots)
-        into, made = listed(), slots[opened:]
-        into.nodes.append(index)
-        into.counts.append(len(made))
-        into.found.extend([fingerprint(value) for value in made])
-
-    return run if opened < 0 else run_open_ended

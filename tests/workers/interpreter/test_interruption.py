@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from raygrad.proto.ir.program import Call
+from raygrad.proto.ir.program import Call, Program, Step
+from raygrad.workers.interpreter.compilation import Compilation
 from raygrad.workers.interpreter.interruption import InterruptGate, SegmentInterrupted
+from raygrad.workers.interpreter.user_steps import user_step
+
+from ...graph_nodes import function_node
 
 CALL = Call(1, 0, 0, b"", ())
+
+
+def guarded(gate: InterruptGate, runs: Any) -> Any:
+    """Return what a host runs of a step with this user code."""
+    node = function_node("@f00d", (), (0,))
+    host: Any = SimpleNamespace(gate=gate)
+    return user_step(runs, node, Step(0, node, (0,), ()), Compilation(Program(1, (), (), (), (), (), (), (), ()), host))
 
 
 def spin(until: Any = lambda: False) -> None:
@@ -32,7 +44,7 @@ def interrupted_while(gate: InterruptGate, code: Any, call: Call = CALL) -> list
     def called() -> None:
         gate.begin(CALL)
         try:
-            gate.guard(runs)([])
+            guarded(gate, runs)([])
         except BaseException as error:
             raised.append(error)
 
@@ -73,7 +85,7 @@ def test_nothing_is_raised_outside_of_user_code_and_the_next_call_is_undisturbed
     with pytest.raises(SegmentInterrupted):
         gate.check()
     gate.begin(CALL)
-    gate.guard(lambda slots: None)([])
+    guarded(gate, lambda slots: None)([])
     gate.check()
 
 
@@ -88,7 +100,7 @@ def test_an_interruption_at_any_moment_is_raised_by_its_call_alone() -> None:
             while not done.is_set():
                 gate.begin(Call(1, counts[0], 0, b"", ()))
                 try:
-                    gate.guard(lambda slots: None)([])
+                    guarded(gate, lambda slots: None)([])
                 except SegmentInterrupted:
                     counts[1] += 1
                 gate.call = None
