@@ -86,10 +86,13 @@ def _with_fingerprints(run: Execute, node: UserCode, step: Step, program: Progra
     index = step.index
     targets = step.outputs[isinstance(node, FunctionCall) :]
     opened = program.slots + 1 if program.open_base >= 0 and step is program.steps[-1] else -1
+    sole = targets[0] if len(targets) == 1 and targets[0] >= 0 and opened < 0 else -1
 
     def run_and_look(slots: Slots) -> None:
         run(slots)
-        if opened < 0:
+        if sole >= 0:  # as nearly always
+            found = [fingerprint(slots[sole])]
+        elif opened < 0:
             found = [fingerprint(slots[target]) if target >= 0 else 0 for target in targets]
         else:
             found = [fingerprint(value) for value in slots[opened:]]
