@@ -34,4 +34,9 @@ def may_run_again(run: LiveRun) -> bool:
     """Return whether a run is not over, or a part of it may have to run again."""
     if run.unfinished or not (run.finished or run.failed):
         return True
-    return not run.failed and any([may_be_made_again(run, value) for value in run.values.values()])
+    if run.failed:
+        return False
+    for value in run.values.values():  # often the first one says it
+        if may_be_made_again(run, value):
+            return True
+    return False
