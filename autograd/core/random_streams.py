@@ -166,17 +166,15 @@ class PassStream:
         path: the path of the pass; None until it begins, unless it goes on with another one.
         node: the node that is running.
         application: the path of the application whose backward is running, where `node` does not tell it.
+        of_node: that path, and the stream of this backward once it has drawn; None when another run of it begins.
+        of_pass: the stream of all else that runs, once it has drawn.
     """
 
     path: Path | None = None
     node: Any = None
     application: Path | None = None
-    _opened: tuple[Any, RandomStream] | None = None
-    _common: RandomStream | None = None
-
-    def begin(self, path: Path, application: Path) -> None:
-        """Begin a run of the backward of one application in a pass."""
-        self.path, self.application, self._opened, self._common = path, application, None, None
+    of_node: tuple[Any, RandomStream] | None = None
+    of_pass: RandomStream | None = None
 
     def marked(self, *marks: int) -> PassStream:
         """Return the streams of the same code where it runs for examples of a batch."""
@@ -194,12 +192,12 @@ class PassStream:
         assert self.path is not None
         of = self.application or getattr(self.node, "_path", None)
         if of is None:
-            if self._common is None:
-                self._common = RandomStream(origin_for((self.path,)))
-            return self._common
-        if self._opened is None or self._opened[0] is not of:
-            self._opened = (of, RandomStream(origin_for(((*of, BACKWARD), self.path))))
-        return self._opened[1]
+            if self.of_pass is None:
+                self.of_pass = RandomStream(origin_for((self.path,)))
+            return self.of_pass
+        if self.of_node is None or self.of_node[0] is not of:
+            self.of_node = (of, RandomStream(origin_for(((*of, BACKWARD), self.path))))
+        return self.of_node[1]
 
 
 def example_marks(number: int, randomness: str) -> tuple[int, ...]:

@@ -198,21 +198,6 @@ class MeasuredCosts:
                 self._functions.note(kind.name)
                 self._changed = True
 
-    def ended(
-        self,
-        graph: Graph,
-        plan: Plan,
-        calls: Sequence[TimedRecord],
-        cluster: Cluster,
-        here: str,
-        *,
-        alone: bool,
-        values: Callable[[int], str] = no_values,
-    ) -> None:
-        """Count a run that has ended well, and enter it if it is one to learn from; see `take`."""
-        if self.wants(plan):
-            self.take(graph, plan, calls, cluster, here, alone=alone, values=values)
-
     def take(
         self,
         graph: Graph,

@@ -105,8 +105,8 @@ class _Vjp:
         """Run it: what code may read and write is lent before, and taken back after."""
         here = state.here
         paths = here.paths[self._step.index]
-        self._task.begin(paths[1], paths[0])
-        here.stream = self._task
+        task = here.stream = self._task
+        task.path, task.application, task.of_node = paths[1], paths[0], None
         first = self._first
         tensors: list[Any] = [None] * self._size
         away = None

@@ -47,7 +47,7 @@ def test_applications_inside_another_one_count_from_its_own_beginning():
 
 def test_a_part_of_a_pass_has_its_path_and_another_pass_one_of_its_own():
     here, whole = Modes(), PassStream()
-    whole.begin((StreamOrigin(1, 0), 9), (StreamOrigin(1, 0), 2))
+    whole.path, whole.application = (StreamOrigin(1, 0), 9), (StreamOrigin(1, 0), 2)
     here.stream = whole
     assert path_of_pass(here, within=True) is whole.path
     assert path_of_pass(here, within=False) != path_of_pass(here, within=False)
@@ -57,7 +57,7 @@ def test_backwards_of_two_applications_in_one_pass_have_two_streams():
     one = PassStream()
     made = []
     for ordinal in range(2):
-        one.begin((StreamOrigin(1, 0), 9), (StreamOrigin(1, 0), ordinal))
+        one.path, one.application, one.of_node = (StreamOrigin(1, 0), 9), (StreamOrigin(1, 0), ordinal), None
         made.append(one.opened().origin.key)
     assert made[0] != made[1]
     hook = UnopenedStream((StreamOrigin(1, 0), 1), (StreamOrigin(1, 0), 9))

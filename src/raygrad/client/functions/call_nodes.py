@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.core.recorder import FEW_OUTPUTS, Pending
 from raygrad.autograd.functions.context import name_as_generated
 from raygrad.autograd.nodes.anomaly import note_origin as remember_origin
 from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
@@ -21,12 +21,20 @@ from .call_signature import CallSignature
 from .recorded_function_node import RecordedFunction
 
 
+def _retain(value: Pending) -> None:
+    """Note that a backward node retains a value."""
+    if value.index < FEW_OUTPUTS:
+        value.record.saved |= 1 << value.index
+    else:
+        value.record.retained(value.index)
+
+
 def node_of(
     call: CallArguments, record: NodeRecord, call_signature: CallSignature, context: Pending | None, values: list[Any]
 ) -> RecordedFunction:
     """Return the node of an application that is recorded for backward."""
     signature, args, inputs = call_signature.signature, call.args, call.inputs
-    noted = call.recorder.log.residual_bit  # as `retained` asks, without a call for each
+    noted = call.recorder.log.residual_bit
     if not call_signature.members:
         call_signature.members.update(_members(call, call_signature))
     saved_inputs: dict[int, Pending] = {}
@@ -42,7 +50,7 @@ def node_of(
             pending = call.recorder.inputs.saved_by_function(arg, pending)
         saved_inputs[i] = pending
         if noted:
-            pending.record.retained(pending.index)
+            _retain(pending)
         tensors[i] = arg
         if not signature.unchecked or (i, False) not in signature.unchecked:
             versions.append((i, False, counter, counter[0]))
@@ -53,7 +61,7 @@ def node_of(
         for j in [j for j in places if signature.outputs[j].dtype is not None]:
             value = saved_outputs[j] = values[j]
             if noted:
-                value.record.retained(value.index)
+                _retain(value)
     edges: list[Any] = []
     tangents: dict[int, Any] = NONE
     for i, arg in enumerate(args):

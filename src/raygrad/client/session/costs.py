@@ -21,7 +21,7 @@ from ..options import path_of
 
 if TYPE_CHECKING:
     from raygrad.proto.ir.program import Record
-    from raygrad.scheduler.model.plan import Cluster
+    from raygrad.workers.executors.session_driver import SessionWorkers
 
     from ..submission.run import Run
 
@@ -58,7 +58,7 @@ class SessionCosts:
         """Held while something is learned, and while a submission is planned."""
         self._arrived: deque[tuple[Run, Record]] = deque()
         """Records of runs under way to learn from."""
-        self._finished: deque[tuple[Run, Cluster, str]] = deque()
+        self._finished: deque[tuple[Run, SessionWorkers]] = deque()
         """Runs to learn from: whoever waits finds that they have finished, while another thread may be planning."""
 
     @property
@@ -112,9 +112,9 @@ class SessionCosts:
         if record.timing.nodes:
             self._arrived.append((run, record))
 
-    def finished(self, run: Run, cluster: Cluster, host: str) -> None:
-        """A run has ended well; `host` is the client's."""
-        self._finished.append((run, cluster, host))
+    def finished(self, run: Run, workers: SessionWorkers) -> None:
+        """A run has ended well."""
+        self._finished.append((run, workers))
 
     @property
     def latest(self) -> Costs:
@@ -130,6 +130,6 @@ class SessionCosts:
                 run, record = self._arrived.popleft()
                 run.teach_early(self._measured, record)
             while self._finished:
-                run, cluster, host = self._finished.popleft()
-                run.teach(self._measured, cluster, host)
+                run, workers = self._finished.popleft()
+                run.teach(self._measured, workers)
             return self._measured

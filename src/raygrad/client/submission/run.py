@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from raygrad.proto.ir.program import Record
     from raygrad.report.run_report import RunReport
     from raygrad.scheduler.model.costs import Costs
-    from raygrad.scheduler.model.plan import Cluster, Plan
+    from raygrad.scheduler.model.plan import Plan
     from raygrad.scheduler.model.progress import PlanRevision
+    from raygrad.workers.executors.session_driver import SessionWorkers
 
     from ..functions.call_costs import CallCost
     from ..recording.record_log import RecordLog
@@ -111,8 +112,10 @@ class Run:
         """Tell a cost model what a record of this run shows, which goes on."""
         measured.arrived(self._graph, self.plan, record)
 
-    def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
-        """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
+    def teach(self, measured: MeasuredCosts, workers: SessionWorkers) -> None:
+        """Tell a cost model what this run, which has ended well, took, if it is one to learn from."""
+        if not measured.wants(self.plan):
+            return
         called = self.called
         alone = self.alone and not self.revisions
         # replays know no more than the hints of their graph
@@ -121,7 +124,8 @@ class Run:
         def values(node: int) -> str:
             return called[node].values() if node in called else hinted.get(node, "")
 
-        measured.ended(self._graph, self.plan, self._answers, cluster, here, alone=alone, values=values)
+        here = workers.host
+        measured.take(self._graph, self.plan, self._answers, workers.cluster, here, alone=alone, values=values)
 
     @property
     def submitted(self) -> float:

@@ -169,7 +169,7 @@ class RunListener:
         found = self._table.active.get(run)
         if found is not None:
             found.finished = True
-            self._costs.finished(found, self._workers.cluster, self._workers.host)
+            self._costs.finished(found, self._workers)
         self._table.finish(run)
 
     def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
