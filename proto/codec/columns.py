@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from raygrad.errors import ProtocolError
 
-from .checks import integers, many, of, opaque, row
+from .checks import integers, many, of, opaque, row, sequence
 
 Row: TypeAlias = tuple[tuple[Any, ...], ...]
 """Its parts."""
@@ -83,8 +83,8 @@ def read_columns(raw: Any, what: str, low: int, high: int) -> tuple[Columns, ...
     if places != list(range(len(places))) or not all([one.places for one in found]):
         raise ProtocolError(f"the places of the rows of {what} are not one each from 0 to below {len(places)}")
     for one in found:
-        for column in many(f"columns of {what}", of(integers, what, low, high))(one.columns):
-            if len(column) != len(one.places):
+        for column in sequence(one.columns, f"columns of {what}"):
+            if len(integers(column, what, low, high)) != len(one.places):
                 raise ProtocolError(f"there are {len(one.places)} rows of {what}, and {len(column)} items in a column")
         if sum(one.lengths) != len(one.columns):
             raise ProtocolError(

@@ -239,18 +239,14 @@ def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
 
 def _write_paths(paths: Sequence[tuple[tuple[Any, ...], ...]]) -> tuple[Any, ...]:
     """Write paths in columns; in the place of an origin is its number among the origins, which come first."""
-    origins: dict[int, int] = {}
-    seeds: list[tuple[int, int]] = []
+    origins: dict[tuple[int, int], int] = {}
     tables: list[Columns] = []
     for table in in_columns(paths):
         columns = list(table.columns)
         for start in table.starts():
-            for origin in {id(origin): origin for origin in columns[start]}.values():
-                if origins.setdefault(id(origin), len(seeds)) == len(seeds):
-                    seeds.append(origin[:2])
-            columns[start] = tuple([origins[id(origin)] for origin in columns[start]])
+            columns[start] = tuple([origins.setdefault(origin[:2], len(origins)) for origin in columns[start]])
         tables.append(table._replace(columns=tuple(columns)))
-    return (tuple(seeds), tuple(map(tuple, tables)))
+    return (tuple(origins), tuple(map(tuple, tables)))
 
 
 _ORIGINS: Final = many(

@@ -19,18 +19,21 @@ from ..values.slots import Execute, Slots
 from .functions import Host
 
 
+def found_device_full(error: MemoryError) -> bool:
+    """Tell whether a kernel of user code found a device full: not the host's memory, nor a device after evictions."""
+    backend = None if isinstance(error, OutOfDeviceMemory) else backend_if_installed()
+    return backend is not None and isinstance(error, backend.exhausted)
+
+
 def rerun_on_full_device(execute: Execute, step: Step, host: Host) -> Callable[[Slots, MemoryError], None]:
-    """Return what runs a step of user code again, given the error of its run: after an eviction, if a kernel of its own
-    found a device full. Other errors are raised again.
+    """Return what runs a step of user code again, after an eviction, given the error by which it `found_device_full`.
 
     It raises OutOfDeviceMemory where the step may not run again.
     """
 
-    def rerun_after(slots: Slots, error: MemoryError) -> None:
-        backend = None if isinstance(error, OutOfDeviceMemory) else backend_if_installed()
-        if backend is None or not isinstance(error, backend.exhausted):
-            raise error  # of the host's memory, or after evictions already
-        last = error.with_traceback(None)  # whose frames hold what was made so far
+    def rerun_after(slots: Slots, last: MemoryError) -> None:
+        backend = backend_if_installed()
+        assert backend is not None
         given = [slots[slot] for slot in step.node.inputs if slot != UNDEFINED and is_device_array(slots[slot])]
         index = backend.index_of(given[0]) if given else backend.current()
         what = f"in user code that was given {describe_shapes(given)}"

@@ -28,7 +28,7 @@ from raygrad.proto.ir.program import Program, Step
 from ..values.fingerprints import fingerprint
 from ..values.slots import Execute, Slots
 from .compilation import Compilation
-from .device_retry import rerun_on_full_device
+from .device_retry import found_device_full, rerun_on_full_device
 from .functions import Host
 
 UserCode: TypeAlias = FunctionCall | FunctionVjp | HookCall
@@ -46,10 +46,15 @@ def user_step(execute: Execute, node: UserCode, step: Step, compilation: Compila
         token = set_errors(ERRORS)
         try:
             gate.open = True  # no lock: whoever requests sets `requested` before reading this
+            full: MemoryError | None = None
             try:
                 execute(slots)
             except MemoryError as error:
-                rerun(slots, error)
+                if not found_device_full(error):
+                    raise
+                full = error.with_traceback(None)  # whose frames hold what was made so far
+            if full is not None:  # not while that is handled: an error of the second run has nothing to do with it
+                rerun(slots, full)
         finally:
             gate.open = False
             reset_errors(token)
@@ -86,13 +91,10 @@ def _with_fingerprints(run: Execute, node: UserCode, step: Step, program: Progra
     index = step.index
     targets = step.outputs[isinstance(node, FunctionCall) :]
     opened = program.slots + 1 if program.open_base >= 0 and step is program.steps[-1] else -1
-    sole = targets[0] if len(targets) == 1 and targets[0] >= 0 and opened < 0 else -1
 
     def run_and_look(slots: Slots) -> None:
         run(slots)
-        if sole >= 0:  # as nearly always
-            found = [fingerprint(slots[sole])]
-        elif opened < 0:
+        if opened < 0:
             found = [fingerprint(slots[target]) if target >= 0 else 0 for target in targets]
         else:
             found = [fingerprint(value) for value in slots[opened:]]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
+from raygrad.autograd.devices.serving import backend_if_installed
 from raygrad.errors import OutOfDeviceMemory
+from raygrad.workers.interpreter.interruption import InterruptGate
 
 from ..memory.test_evictor import ARRAY, trained
+from .test_interruption import guarded
 
 pytestmark = pytest.mark.filterwarnings("ignore:cuda.0 ran out of memory:UserWarning")
 
@@ -51,3 +56,20 @@ def test_else_the_error_says_what_would_help() -> None:
         OutOfDeviceMemory, match=r"cuda:0 is out of memory in user code that was given \[20000\].*pure = True"
     ):
         trained(Guarded, 5 * ARRAY)
+
+
+def test_the_second_run_and_its_errors_know_nothing_of_the_first() -> None:
+    handled: list[Any] = []
+
+    def twice(slots: Any) -> None:
+        handled.append(sys.exc_info()[0])
+        if len(handled) == 1:
+            backend = backend_if_installed()
+            assert backend is not None
+            raise backend.exhausted("full")
+        raise ValueError("of the user's own")
+
+    with use_stand_in(), pytest.raises(ValueError, match="of the user's own") as caught:
+        guarded(InterruptGate(), twice)([None])
+    assert handled == [None, None]
+    assert caught.value.__context__ is None

@@ -20,9 +20,9 @@ CALL = Call(1, 0, 0, b"", ())
 
 
 def guarded(gate: InterruptGate, runs: Any) -> Any:
-    """Return what a host runs of a step with this user code."""
-    node = function_node("@f00d", (), (0,))
-    host: Any = SimpleNamespace(gate=gate)
+    """Return what a host runs of a step with this user code, which is pure."""
+    node = function_node("@f00d", (), (0,), pure=True)
+    host: Any = SimpleNamespace(gate=gate, report=SimpleNamespace(emits=None))
     return user_step(runs, node, Step(0, node, (0,), ()), Compilation(Program(1, (), (), (), (), (), (), (), ()), host))
 
 

@@ -22,7 +22,7 @@ from .recorded_function_node import RecordedFunction
 
 
 def _retain(value: Pending) -> None:
-    """Note that a backward node retains a value."""
+    """Note that a backward node retains a value, as `retained` does: of nearly all records without a call of it."""
     if value.index < FEW_OUTPUTS:
         value.record.saved |= 1 << value.index
     else:
