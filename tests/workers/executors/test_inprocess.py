@@ -180,18 +180,36 @@ def test_with_one_worker_segments_run_on_the_thread_that_waits(graphs: Any):
     executor.close()
 
 
-def test_with_several_workers_long_segments_run_on_their_worker_s_thread_short_ones_here(graphs: Any):
-    executor = InProcessExecutor(2)
-    name = learn(executor, Watched)
+def start_long_and_short(executor: InProcessExecutor, graphs: Any) -> None:
+    """Start a long segment on worker 0, which ends once the gate is open, and then a short one on worker 1."""
     g = graphs()
-    g.keep(g.call(name, 0, pin=0), g.call(name, 0, pin=1))
+    g.keep(g.call(learn(executor, Waiting), 0, pin=0), g.call(learn(executor, Watched), 0, pin=1))
     plan = planned(g.graph(), 2)
-    assert len(plan.programs) == 2
+    assert [segment.worker for segment in plan.plan.segments] == [0, 1]
     start(executor, plan, 0, np.zeros(4), predicted=1.0)
+    assert ENTERED.wait(20)
     start(executor, plan, 1, np.zeros(4))
+
+
+def test_with_several_workers_a_long_segment_runs_on_its_worker_s_thread_a_short_one_here(graphs: Any):
+    executor = InProcessExecutor(2)
+    start_long_and_short(executor, graphs)
+    assert [record.segment for record in records(executor, 1)] == [1]
+    assert RAN_ON == [threading.current_thread()]
+    GATE.set()
+    assert [record.segment for record in records(executor, 1)] == [0]
+    executor.close()
+
+
+def test_a_worker_s_thread_runs_a_short_segment_after_its_long_one_while_nobody_waits(graphs: Any):
+    executor = InProcessExecutor(2)
+    start_long_and_short(executor, graphs)
+    GATE.set()
+    deadline = time.monotonic() + 20
+    while not RAN_ON and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert [(thread.name, thread.daemon) for thread in RAN_ON] == [("raygrad worker 0", True)]
     assert len(records(executor, 2)) == 2
-    assert {thread.name for thread in RAN_ON} == {"raygrad worker 0", threading.current_thread().name}
-    assert all(thread.daemon for thread in RAN_ON if thread is not threading.current_thread())
     executor.close()
 
 
