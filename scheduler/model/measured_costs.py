@@ -212,16 +212,9 @@ class MeasuredCosts:
         """Enter a run that has ended well: its calls, in any order. `here` is the client's host; `alone` that no other
         run was under way before it had ended; `values` returns the non-tensor arguments of a node of a user Function,
         as a text."""
-        known = self._plans.get(plan.hash)
-        new = known is None
-        if known is None:
-            kinds = cost_classes_of(graph, self.prior)
-            counts = [Counter([kinds.node[index] for index in segment.nodes]) for segment in plan.segments]
-            known = self._plans[plan.hash] = _PlanHistory(kinds, counts, PlanTimes())
-            if len(self._plans) > MAX_HISTORIES:
-                self._plans.popitem(last=False)
+        known, new = self._history(graph, plan)
         calls = sorted(calls, key=lambda call: call.record.segment)
-        foreseen = all([not kind.family or kind.name in self.kinds for kind in known.kinds.kinds])
+        foreseen = self._foresees(known)
         for call in calls:
             self._samples.add_segment(
                 known.kinds, known.segments[call.record.segment], call.record, values, self._seconds
@@ -237,23 +230,62 @@ class MeasuredCosts:
                 self.kinds.pop(gone, None)
                 self.early.pop(gone, None)
                 self.values.forget(gone)
-        known.span.measured += 1
-        quiet = bool(calls) and alone
-        hosts = [worker.host for worker in cluster.workers]
-        here_all = len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
-        if quiet and (here_all or all(call.awaited for call in calls)):
-            seconds = max(map(self._over, calls)) - min(call.sent for call in calls)
-            known.span.take(seconds)
-            if new and foreseen:
-                self._news += 1
-                more = (seconds - plan.predicted_seconds) / len(plan.segments)
-                self.news_seconds = max(self.news_seconds + max(NEWEST_WEIGHT, 1.0 / self._news) * more, 0.0)
+        here_all = _ran_on_host(plan, calls, cluster, here)
+        quiet = self._take_span(known, plan, calls, here_all=here_all, alone=alone, first=new and foreseen)
         if here_all:
             self._links(plan, calls, here, quiet=quiet, new=new)
         if not new:
             self._client(calls)
         self.runs += 1
         self._changed = True
+
+    def take_span(
+        self, graph: Graph, plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str, *, alone: bool
+    ) -> None:
+        """Enter how long a run took that has ended well, and nothing of its nodes and links, which somebody else
+        measures (`use_data`). Arguments as for `take`."""
+        known, new = self._history(graph, plan)
+        here_all = _ran_on_host(plan, calls, cluster, here)
+        self._take_span(known, plan, calls, here_all=here_all, alone=alone, first=new and self._foresees(known))
+
+    def _history(self, graph: Graph, plan: Plan) -> tuple[_PlanHistory, bool]:
+        """Return what is remembered of a plan, and whether that begins now."""
+        known = self._plans.get(plan.hash)
+        if known is not None:
+            return known, False
+        kinds = cost_classes_of(graph, self.prior)
+        counts = [Counter([kinds.node[index] for index in segment.nodes]) for segment in plan.segments]
+        known = self._plans[plan.hash] = _PlanHistory(kinds, counts, PlanTimes())
+        if len(self._plans) > MAX_HISTORIES:
+            self._plans.popitem(last=False)
+        return known, True
+
+    def _foresees(self, known: _PlanHistory) -> bool:
+        """Return whether all user Functions of a plan have been measured."""
+        return all([not kind.family or kind.name in self.kinds for kind in known.kinds.kinds])
+
+    def _take_span(
+        self,
+        known: _PlanHistory,
+        plan: Plan,
+        calls: Sequence[TimedRecord],
+        *,
+        here_all: bool,
+        alone: bool,
+        first: bool,
+    ) -> bool:
+        """Enter how long a run took, unless it was disturbed; return whether it was not. With `first`, nothing else was
+        new but the plan."""
+        known.span.measured += 1
+        quiet = bool(calls) and alone
+        if quiet and (here_all or all(call.awaited for call in calls)):
+            seconds = max(map(self._over, calls)) - min(call.sent for call in calls)
+            known.span.take(seconds)
+            if first:
+                self._news += 1
+                more = (seconds - plan.predicted_seconds) / len(plan.segments)
+                self.news_seconds = max(self.news_seconds + max(NEWEST_WEIGHT, 1.0 / self._news) * more, 0.0)
+        return quiet
 
     def _over(self, call: TimedRecord) -> float:
         """Return when the client had a record, or would have had it if it had waited."""
@@ -369,6 +401,12 @@ class MeasuredCosts:
         for kind in (*kinds, *values):
             self._functions.surplus(kind)
         self.links_were(**figures)
+
+
+def _ran_on_host(plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str) -> bool:
+    """Return whether all segments of a plan were run on one host, whose clock is the client's."""
+    hosts = [worker.host for worker in cluster.workers]
+    return len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
 
 
 LINK_FIGURES: Final = (

@@ -113,6 +113,20 @@ def test_plans_go_by_what_runs_have_shown_from_the_first_ones_on_and_by_what_may
         assert measured.costs().recovery_time == float("inf"), "nothing is lost with a worker of this process"
 
 
+def test_plans_go_by_how_long_they_took_themselves(plain: Server) -> None:
+    with rg.Session(plain.url, token="secret") as session:
+        predicted: list[float] = []
+        for _ in range(5):
+            rg.tensor(np.arange(3)).sin().sum().item()
+            assert session.last_run is not None
+            predicted.append(session.last_run.plan.predicted_seconds)
+        ((served, _),) = plain._sessions.values()
+        plan: Any = session.last_run.plan
+        span = cast("Any", served)._measured.span_of(plan)
+        assert span.count >= 3 <= span.measured, "the runs before the last one are learned from"
+        assert len(set(predicted)) > 1, "and change what is predicted"
+
+
 def test_functions_hooks_and_emits(trusting: str) -> None:
     with rg.Session(trusting, token="secret", allow_pickle=True) as session:
         x: Any = rg.tensor(np.arange(4.0), requires_grad=True)

@@ -65,16 +65,16 @@ from .options import ServerOptions
 from .plans import cluster_of, paths_of, plan_data
 from .quotas import SECONDS, Usage
 from .resumable_connection import ConnectionEnded, ResumableConnection
+from .run_times import RunTimes
 from .values import LOSSES, PICKLE_HINT, Passage, failed_answer
 
 log: Final = logging.getLogger("raygrad.service")
 
-BUSY_SLICE: Final = 0.002
-"""Seconds for which the driver is polled at a time, before requests are looked for, while something runs and messages
-pass."""
+LEAST_SLICE: Final = 0.002
+"""Seconds for which the driver is polled at a time, at least, before requests are looked for, while something runs."""
 
-QUIET_SLICE: Final = 0.05
-"""The most of these seconds, while no messages pass: to look for requests takes time that workers may need."""
+MOST_SLICE: Final = 0.05
+"""The most of these seconds: to look for requests takes time that workers may need."""
 
 IDLE_SLICE: Final = 0.25
 """Seconds for which requests are waited for at a time, while nothing runs."""
@@ -151,8 +151,11 @@ class ServedSession:
         """The number of the newest run: they rise."""
         self._driver: Driver | None = None
         self._measured = MeasuredCosts()
+        self._times = RunTimes(self._measured, executor.host)
         self._latest = time.monotonic()
         """When its client sent something, or was sent something."""
+        self._requested = self._latest
+        """When its client sent a request last."""
         self._closed = False
         self.why = ""
         """Why it ended, if not by its client."""
@@ -270,20 +273,21 @@ class ServedSession:
     def _step(self) -> None:
         busy = bool(self._active or self._waiting)
         try:
-            self._handle(self._requests.get(timeout=BUSY_SLICE / 4 if busy else IDLE_SLICE))
-            return
+            message = self._requests.get(block=not busy, timeout=IDLE_SLICE)
         except queue.Empty:
-            pass
-        if self._waiting:
-            self._try_reads(self._slice)
-        elif self._driver is not None:
-            self._driver.poll(self._slice if busy else 0.0)
+            if self._waiting:
+                self._try_reads(self._slice)
+            elif self._driver is not None:
+                self._driver.poll(self._slice if busy else 0.0)
+        else:
+            self._requested = time.monotonic()
+            self._handle(message)
 
     @property
     def _slice(self) -> float:
         """For how long to poll before requests are looked for: one that comes then waits for at most half of the time
-        in which nothing has come."""
-        return min(max((time.monotonic() - self._latest) / 2, BUSY_SLICE), QUIET_SLICE)
+        since the one before it."""
+        return min(max((time.monotonic() - self._requested) / 2, LEAST_SLICE), MOST_SLICE)
 
     def _close(self) -> None:
         if self._driver is None:
@@ -404,11 +408,12 @@ class ServedSession:
                 log.debug(
                     "session %s submits run %d of %d nodes", self.name, message.run, len(graph.nodes), extra=noted
                 )
+                self._times.learn(driver.cluster)
                 planned = driver.submit(submission)
+                self._times.submitted(message.run, planned.graph, planned.plan)
         except (RaygradError, ValueError, TypeError) as error:
             if not message.preview and message.run in self._active:
-                self._active.discard(message.run)
-                self._usage.ended(message.run, failed=True)
+                self._ended(message.run, well=False)
             if isinstance(error, ServiceError):
                 self._refused(error.code, run=message.run)
             self._connection.send(failed_answer(message.id, error))
@@ -477,7 +482,7 @@ class ServedSession:
         elif message.what in ("read", "stays") and len(message.numbers) == 2:
             deadline = inf if message.seconds == inf else time.monotonic() + message.seconds
             self._waiting.append((message, deadline))
-            self._try_reads(BUSY_SLICE)
+            self._try_reads(LEAST_SLICE)
         else:
             raise ProtocolError(f"nothing can be asked by {message.what[:40]!r} of {len(message.numbers)} numbers")
 
@@ -528,9 +533,9 @@ class ServedSession:
         """Send a segment's record."""
         record = called.record
         self._usage.measured(record.run, record.sizes)
+        self._times.took(called)
         if finished:
-            self._active.discard(record.run)
-            self._usage.ended(record.run)
+            self._ended(record.run)
         if record.run in self._given_up:
             return
         try:
@@ -541,6 +546,12 @@ class ServedSession:
             return
         times = called.sent, called.came, called.awaited, called.spent
         self._report(Recorded(data, *times, finished, *self._bytes()))
+
+    def _ended(self, run: int, *, well: bool = True) -> None:
+        """Note that a run is over."""
+        self._active.discard(run)
+        self._usage.ended(run, failed=not well)
+        self._times.ended(run, well=well)
 
     def _give_up(self, run: int, segment: int, attempt: int, worker: str, node: int, error: ServiceError) -> None:
         """Fail a run of which something, that a node has made, does not pass to its client."""
@@ -579,13 +590,13 @@ class ServedSession:
 
     def finished(self, run: int) -> None:
         """Send that a run is done."""
-        self._active.discard(run)
-        self._usage.ended(run)
+        self._ended(run)
         if run not in self._given_up:
             self._report(Finished(run))
 
     def replanned(self, run: int, plan: Plan, revision: PlanRevision) -> None:
         """Send that the rest of a run was planned again."""
+        self._times.replanned(run, plan)
         self._report(Replanned(run, plan_data(plan), revision.at, tuple(revision)[1:]))
 
     def still_running(self, run: int, segment: int) -> None:
@@ -594,8 +605,7 @@ class ServedSession:
 
     def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
         """Send that a run failed."""
-        self._active.discard(run)
-        self._usage.ended(run, failed=True)
+        self._ended(run, well=False)
         if run in self._given_up:
             return
         if isinstance(lost, Expired) and lost.scope == "run" and self._limited_here:

@@ -1,0 +1,70 @@
+"""The run times of a served session's plans, which tell its planner when another plan would be better.
+
+The client measures what nodes and links take, and tells; how long a plan took, and what it is made of, is known here.
+As in every session, runs are learned from before the next submission is planned, not as they end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from raygrad.proto.ir.graph import Graph
+from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
+from raygrad.scheduler.model.plan import Cluster, Plan
+
+
+@dataclass(slots=True, eq=False)
+class _TimedRun:
+    """A run, and the calls of it that have ended."""
+
+    graph: Graph
+    plan: Plan
+    alone: bool
+    """No other run of the session was under way meanwhile."""
+    revised: bool = False
+    """Its rest was planned again while it ran."""
+    calls: list[TimedRecord] = field(default_factory=list[TimedRecord])
+
+
+class RunTimes:
+    """What a session has to learn from its runs; used on the session's thread."""
+
+    def __init__(self, measured: MeasuredCosts, host: str) -> None:
+        """`host` is that of the driver, whose clock times calls."""
+        self._measured = measured
+        self._host = host
+        self._runs: dict[int, _TimedRun] = {}
+        """By number, those under way."""
+        self._ended: list[_TimedRun] = []
+        """Those to learn from."""
+
+    def submitted(self, number: int, graph: Graph, plan: Plan) -> None:
+        """Note a run, with the graph that its plan runs."""
+        for other in self._runs.values():
+            other.alone = False
+        self._runs[number] = _TimedRun(graph, plan, alone=not self._runs)
+
+    def took(self, called: TimedRecord) -> None:
+        """Note the record of a segment."""
+        run = self._runs.get(called.record.run)
+        if run is not None:
+            run.calls.append(called)
+
+    def replanned(self, number: int, plan: Plan) -> None:
+        """Note that a run goes on with another plan."""
+        run = self._runs.get(number)
+        if run is not None:
+            run.plan, run.revised = plan, True
+
+    def ended(self, number: int, *, well: bool) -> None:
+        """Note that a run is over."""
+        run = self._runs.pop(number, None)
+        if run is not None and well:
+            self._ended.append(run)
+
+    def learn(self, cluster: Cluster) -> None:
+        """Learn from the runs that have ended well."""
+        ended, self._ended = self._ended, []
+        for run in ended:
+            if self._measured.wants(run.plan):
+                alone = run.alone and not run.revised
+                self._measured.take_span(run.graph, run.plan, run.calls, cluster, self._host, alone=alone)

@@ -1,0 +1,62 @@
+"""What a served session learns from its runs, of which their plans are known only there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raygrad.proto.ir.program import Record, Timing
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
+from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.planning.planner import make_plan
+from raygrad.service.run_times import RunTimes
+
+from ..workers.conftest import Graphs
+
+CLUSTER = Cluster.of(1)
+
+
+def called(run: int, came: float) -> TimedRecord:
+    timing = Timing(0.0, 0.0, came, 0.0, (), 0.0)
+    record = Record(run, 0, 0, "worker 0", 7, came, "done", (), (), (), (), (), (), (), None, (), timing)
+    return TimedRecord(record, 0.0, came)
+
+
+def learned(*runs: tuple[str, int, float]) -> Any:
+    """Return what is known of a plan after events of its runs: (what, run, seconds)."""
+    g: Any = Graphs()
+    g.keep(g.mul(0, 0))
+    graph = g.graph()
+    plan = make_plan(graph, (-1,), Costs(), CLUSTER, 0, b"").plan
+    measured = MeasuredCosts()
+    times = RunTimes(measured, CLUSTER.workers[0].host)
+    for what, run, seconds in runs:
+        match what:
+            case "submitted":
+                times.learn(CLUSTER)
+                times.submitted(run, graph, plan)
+            case "done":
+                times.took(called(run, seconds))
+                times.ended(run, well=True)
+            case "failed":
+                times.took(called(run, seconds))
+                times.ended(run, well=False)
+            case _:
+                times.replanned(run, plan)
+    times.learn(CLUSTER)
+    assert not measured.kinds, "of nodes the client tells"
+    return measured.span_of(plan)
+
+
+def test_the_time_of_a_plan_is_that_of_its_runs() -> None:
+    span = learned(*[(what, run, 1.0 + run) for run in range(3) for what in ("submitted", "done")])
+    assert (span.count, span.ended, span.seconds) == (3, 2, 2.5)
+
+
+def test_runs_that_others_were_beside_failed_or_were_planned_again_tell_no_time() -> None:
+    beside = learned(("submitted", 1, 0.0), ("submitted", 2, 0.0), ("done", 1, 1.0), ("done", 2, 1.0))
+    assert (beside.count, beside.measured) == (0, 2)
+    failed = learned(("submitted", 1, 0.0), ("failed", 1, 1.0))
+    assert (failed.count, failed.measured) == (0, 0)
+    again = learned(("submitted", 1, 0.0), ("replanned", 1, 0.0), ("done", 1, 1.0))
+    assert (again.count, again.measured) == (0, 1)
