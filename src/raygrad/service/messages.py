@@ -15,7 +15,7 @@ from raygrad.proto.codec.frames import Frame, encode_frame
 from raygrad.proto.codec.value_reader import read_values
 from raygrad.proto.codec.value_writer import Buffer, write_values
 
-SERVICE_VERSION: Final = 4
+SERVICE_VERSION: Final = 5
 """Of this set of messages."""
 
 MOST_TEXT: Final = 1 << 20
@@ -52,6 +52,8 @@ class Welcome:
     """Of this start of the server."""
     grace: float
     cluster: Any
+    links: Any
+    """What calls of its workers and links between them have shown."""
     host: str
     reports_unasked: bool
     max_message: int

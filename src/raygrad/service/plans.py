@@ -1,10 +1,11 @@
-"""Plans, clusters and paths of draws as plain data for messages of a service, and back, checked.
+"""Plans, clusters, links and paths of draws as plain data for messages of a service, and back, checked.
 
 The server plans; the client shows plans, and names nodes and workers by them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Final
 
 from raygrad.errors import ProtocolError
@@ -22,6 +23,8 @@ from raygrad.proto.codec.checks import (
     text,
     texts,
 )
+from raygrad.scheduler.model.costs import LinkCost
+from raygrad.scheduler.model.measured_costs import LINK_FIGURES
 from raygrad.scheduler.model.plan import Cluster, Export, InStore, OnWorker, Plan, Segment, WorkerSpec
 
 _FIGURES: Final = (float, int)
@@ -84,6 +87,66 @@ def cluster_of(data: Any) -> Cluster:
         ProtocolError: it is none.
     """
     return Cluster(*_CLUSTER(data))
+
+
+# ---- links ---------------------------------------------------------------------------------------------------------
+
+
+def _cost(value: Any, what: str) -> float:
+    if type(value) is not float or not 0.0 <= value < inf:
+        raise ProtocolError(f"the {what} is no time or rate but {shown(value)}")
+    return value
+
+
+def _rate(value: Any, what: str) -> float:
+    if not (rate := _cost(value, what)):
+        raise ProtocolError(f"the {what} is 0")
+    return rate
+
+
+def _link_figure(value: Any, what: str) -> tuple[str, float]:
+    name, figure = fields(value, 2, what)
+    if name not in LINK_FIGURES:
+        raise ProtocolError(f"no {what} is called {shown(name)}")
+    return name, (_rate if name.endswith("bandwidth") else _cost)(figure, name)
+
+
+_LINKS: Final = row(
+    "links",
+    many("figures of links", of(_link_figure, "figure of links")),
+    many(
+        "links between hosts",
+        row(
+            "link",
+            of(text, "host of a link"),
+            of(text, "host of a link"),
+            of(_cost, "latency of a link"),
+            of(_rate, "bandwidth of a link"),
+        ),
+    ),
+)
+
+
+def links_data(figures: Mapping[str, Any]) -> Any:
+    """Return what an executor has measured of its links (`Executor.links`) as plain data."""
+    links: Mapping[tuple[str, str], LinkCost] = figures.get("links", {})
+    return (
+        tuple([(name, float(figures[name])) for name in LINK_FIGURES if name in figures]),
+        tuple([(*hosts, float(link.hop_seconds), float(link.bandwidth)) for hosts, link in links.items()]),
+    )
+
+
+def links_of(data: Any) -> dict[str, Any]:
+    """Return the measured links in plain data.
+
+    Raises:
+        ProtocolError: they are none.
+    """
+    figures, links = _LINKS(data)
+    found: dict[str, Any] = dict(figures)
+    if links:
+        found["links"] = {(source, target): LinkCost(*costs) for source, target, *costs in links}
+    return found
 
 
 # ---- plans ---------------------------------------------------------------------------------------------------------

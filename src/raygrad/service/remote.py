@@ -63,7 +63,7 @@ from .messages import (
     Welcome,
 )
 from .named_code import CodeName, NamedModules, check_no_registrations, name_of, source_digest
-from .plans import cluster_data, cluster_of, paths_data, plan_of
+from .plans import cluster_data, cluster_of, links_of, paths_data, plan_of
 from .resumable_connection import ConnectionEnded, ResumableConnection
 from .values import LOSSES, Passage, error_of
 
@@ -114,6 +114,7 @@ class RemoteWorkers(SessionWorkers):
         self._grace = welcome.grace
         self._url: Final = url
         self._cluster = cluster_of(welcome.cluster)
+        self._links = links_of(welcome.links)
         self.host = welcome.host
         self._ahead = ahead
         self._names: dict[str, str] = {}
@@ -127,7 +128,7 @@ class RemoteWorkers(SessionWorkers):
         return self._cluster
 
     def links(self) -> dict[str, Any]:
-        return {}
+        return self._links
 
     def learn(self, fingerprint: str, shipment: Shipment) -> None:
         if self.passage.allow_pickle:

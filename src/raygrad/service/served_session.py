@@ -11,7 +11,7 @@ import logging
 import queue
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from math import inf
@@ -121,8 +121,9 @@ class ServedSession:
         passage: Passage,
         options: ServerOptions,
         party: int,
+        links: Mapping[str, Any],
     ) -> None:
-        """`party` is the number of the token that its client has shown."""
+        """`party` is the number of the token that its client has shown, `links` what the executor has measured."""
         self.name = name
         self.party: Final = party
         self.key: Final = secrets.token_hex(16)
@@ -151,6 +152,7 @@ class ServedSession:
         """The number of the newest run: they rise."""
         self._driver: Driver | None = None
         self._measured = MeasuredCosts()
+        self._measured.links_were(**links)
         self._times = RunTimes(self._measured, executor.host)
         self._latest = time.monotonic()
         """When its client sent something, or was sent something."""

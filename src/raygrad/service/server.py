@@ -33,7 +33,7 @@ from .connection import LEFT, MessageConnection
 from .messages import SERVICE_VERSION, Administer, Administered, ClientHello, Refused, Resume, Welcome
 from .named_code import NamedModules
 from .options import ServerOptions
-from .plans import cluster_data
+from .plans import cluster_data, links_data
 from .resumable_connection import ConnectionEnded, ResumableConnection
 from .served_session import ServedSession, log
 from .values import Passage
@@ -296,11 +296,16 @@ class Server:
                 options={},
                 serves_others=hello.allow_pickle or bool(self._allowed),
             )
-            self._opened()
+            try:
+                self._opened()
+                links = executor.links()
+            except BaseException:
+                executor.close()
+                raise
             name, grace = secrets.token_hex(8), min(self.options.grace, self.options.idle_timeout)
             lasting = ResumableConnection(connection, grace=grace)
             session = ServedSession(
-                name, lasting, executor, Passage(hello.allow_pickle, self._allowed), self.options, party
+                name, lasting, executor, Passage(hello.allow_pickle, self._allowed), self.options, party, links
             )
             thread = threading.Thread(target=self._run, args=(session, lasting), name=f"raygrad-{name}", daemon=True)
             with self._lock:
@@ -314,7 +319,17 @@ class Server:
         unasked, most_bytes = executor.reports_unasked, self.options.max_message
         thread.start()
         welcome = Welcome(
-            name, session.key, self._epoch, grace, cluster, executor.host, unasked, most_bytes, asked, time.monotonic()
+            session=name,
+            key=session.key,
+            epoch=self._epoch,
+            grace=grace,
+            cluster=cluster,
+            links=links_data(links),
+            host=executor.host,
+            reports_unasked=unasked,
+            max_message=most_bytes,
+            asked=asked,
+            clock=time.monotonic(),
         )
         try:
             connection.send(welcome)

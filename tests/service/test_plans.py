@@ -1,0 +1,60 @@
+"""Plans, clusters and links as plain data: what comes back is what went, and what is none of it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+from raygrad.errors import ProtocolError
+from raygrad.scheduler.model.costs import LinkCost
+from raygrad.service import Server, ServerOptions
+from raygrad.service.plans import links_data, links_of
+from raygrad.workers.executors.inprocess import InProcessExecutor
+
+MEASURED: dict[str, Any] = {
+    "call_seconds": 0.0005,
+    "follow_seconds": 0.0,
+    "store_bandwidth": 8e8,
+    "hop_seconds": 0.002,
+    "bandwidth": 1e9,
+    "links": {("a", "b"): LinkCost(0.001, 1e9), ("b", "a"): LinkCost(0.003, 2e9)},
+}
+
+
+@pytest.mark.parametrize("figures", [{}, MEASURED, {"hop_seconds": 1e-3}])
+def test_measured_links_come_back(figures: dict[str, Any]) -> None:
+    assert links_of(links_data(figures)) == figures
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (),
+        ((), (), ()),
+        ((("recovery_time", 1.0),), ()),
+        ((("call_seconds", -1.0),), ()),
+        ((("call_seconds", float("nan")),), ()),
+        ((("call_seconds", 1),), ()),
+        ((("bandwidth", 0.0),), ()),
+        ((), (("a", "b", 0.1),)),
+        ((), (("a", "b", 0.1, float("inf")),)),
+        ((), (("a", 7, 0.1, 1.0),)),
+    ],
+)
+def test_what_is_no_links_is_refused(data: Any) -> None:
+    with pytest.raises(ProtocolError):
+        links_of(data)
+
+
+def test_both_sides_of_a_session_go_by_the_links_that_the_service_has_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InProcessExecutor, "links", lambda self: MEASURED)
+    with Server(ServerOptions(port=0, token="secret", workers=2)) as server:
+        with rg.Session(server.url, token="secret") as session:
+            rg.tensor([1.0, 2.0]).sum().item()
+            ((served, _),) = server._sessions.values()
+            known: Any = served
+            for costs in (known._measured.latest, session._driver.costs):  # type: ignore[union-attr]
+                for name, figure in MEASURED.items():
+                    assert getattr(costs, name) == figure, name
