@@ -45,6 +45,7 @@ def learned(*runs: tuple[str, int, float]) -> Any:
                 times.replanned(run, plan)
     times.learn(CLUSTER)
     assert not measured.kinds, "of nodes the client tells"
+    assert not measured.early, "and of built-in ops nothing is unknown"
     return measured.span_of(plan)
 
 
@@ -60,3 +61,19 @@ def test_runs_that_others_were_beside_failed_or_were_planned_again_tell_no_time(
     assert (failed.count, failed.measured) == (0, 0)
     again = learned(("submitted", 1, 0.0), ("replanned", 1, 0.0), ("done", 1, 1.0))
     assert (again.count, again.measured) == (0, 1)
+
+
+def test_what_a_run_under_way_shows_of_a_function_is_known_before_it_has_ended() -> None:
+    g: Any = Graphs()
+    g.keep(g.call("f", 0))
+    graph = g.graph()
+    plan = make_plan(graph, (-1,), Costs(), CLUSTER, 0, b"").plan
+    measured = MeasuredCosts()
+    times = RunTimes(measured, CLUSTER.workers[0].host)
+    times.submitted(1, graph, plan)
+    timing = Timing(0.0, 0.0, 3.0, 0.0, ((0, 0.0, 3.0),), 0.0)
+    record = called(1, 3.0).record._replace(timing=timing)
+    times.took(TimedRecord(record, 0.0, 3.0))
+    times.learn(CLUSTER)
+    (shown,) = measured.early.values()
+    assert shown.seconds == 3.0

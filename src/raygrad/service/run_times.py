@@ -1,13 +1,15 @@
 """The run times of a served session's plans, which tell its planner when another plan would be better.
 
-The client measures what nodes and links take, and tells; how long a plan took, and what it is made of, is known here.
-As in every session, runs are learned from before the next submission is planned, not as they end."""
+The client measures what nodes and links take, and tells; how long a plan took, and what it is made of, is known here,
+and so is what runs under way show, of which the client has not heard. As in every session, runs are learned from before
+the next submission is planned, not as they end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.program import Record
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 from raygrad.scheduler.model.plan import Cluster, Plan
 
@@ -34,8 +36,10 @@ class RunTimes:
         self._host = host
         self._runs: dict[int, _TimedRun] = {}
         """By number, those under way."""
+        self._arrived: list[tuple[_TimedRun, Record]] = []
+        """Records of runs under way to learn from."""
         self._ended: list[_TimedRun] = []
-        """Those to learn from."""
+        """Runs to learn from."""
 
     def submitted(self, number: int, graph: Graph, plan: Plan) -> None:
         """Note a run, with the graph that its plan runs."""
@@ -48,6 +52,8 @@ class RunTimes:
         run = self._runs.get(called.record.run)
         if run is not None:
             run.calls.append(called)
+            if called.record.timing.nodes:
+                self._arrived.append((run, called.record))
 
     def replanned(self, number: int, plan: Plan) -> None:
         """Note that a run goes on with another plan."""
@@ -62,7 +68,10 @@ class RunTimes:
             self._ended.append(run)
 
     def learn(self, cluster: Cluster) -> None:
-        """Learn from the runs that have ended well."""
+        """Learn from what has arrived, and from the runs that have ended well."""
+        arrived, self._arrived = self._arrived, []
+        for run, record in arrived:
+            self._measured.arrived(run.graph, run.plan, record)
         ended, self._ended = self._ended, []
         for run in ended:
             if self._measured.wants(run.plan):
