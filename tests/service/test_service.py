@@ -24,7 +24,8 @@ from websockets.sync.client import connect
 
 import raygrad as rg
 from raygrad.errors import RunCancelled, ServiceError
-from raygrad.service import Server, ServerOptions, admin, opening, server as server_module
+from raygrad.service import Server, ServerOptions, admin, opening, remote, server as server_module
+from raygrad.service.messages import Learn
 
 from .servers import server_process
 
@@ -137,6 +138,32 @@ def test_functions_hooks_and_emits(trusting: str) -> None:
         y.sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), np.full(4, 10.0))
         assert seen == [6.0]
+
+
+def test_code_by_value_is_sent_once_while_the_server_has_it(trusting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+
+    def counted(connection: Any, url: str, message: Any) -> None:
+        sent.append(message)
+        send(connection, url, message)
+
+    send = remote.send
+    monkeypatch.setattr(remote, "send", counted)
+    monkeypatch.setattr(remote, "CODE_CACHE_SIZE", 2)
+
+    def learned() -> int:
+        return sum(isinstance(message, Learn) for message in sent)
+
+    with rg.Session(trusting, token="secret", allow_pickle=True) as session:
+        session.on("seen", lambda value: None)
+        for _ in range(3):
+            assert Doubled.apply(rg.tensor([1.0])).numpy().tolist() == [2.0]
+        assert learned() == 1
+        with pytest.raises(KeyError):
+            Refuses.apply(rg.tensor([1.0])).numpy()
+        assert learned() == 2
+        assert Doubled.apply(rg.tensor([1.0])).numpy().tolist() == [2.0]
+        assert learned() == 3, "it is no longer among those that were sent last"
 
 
 def test_errors_keep_type_and_the_users_line(trusting: str) -> None:

@@ -10,7 +10,7 @@ import itertools
 import json
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -31,6 +31,7 @@ from raygrad.scheduler.model.progress import PlanRevision
 from raygrad.tracebacks import attribute_of
 from raygrad.workers.code.guard import Guard
 from raygrad.workers.code.shipping import Shipment, Shipped
+from raygrad.workers.executors.base import CODE_CACHE_SIZE
 from raygrad.workers.executors.calls import GraphSubmission, SuppliedExternal
 from raygrad.workers.executors.run_state import Listener, Lost
 from raygrad.workers.executors.session_driver import DriverSettings, PlannedGraph, SessionDriver, SessionWorkers
@@ -118,6 +119,8 @@ class RemoteWorkers(SessionWorkers):
         self.host = welcome.host
         self._ahead = ahead
         self._names: dict[str, str] = {}
+        self._sent: OrderedDict[str, None] = OrderedDict()
+        """Fingerprints of the code by value that was sent last: half as many as the server is sure to have."""
         self._driver: RemoteDriver | None = None
         self.passage = Passage(allow_pickle, NamedModules())
         """What passes here: without pickles, names of modules from which code was sent."""
@@ -132,8 +135,12 @@ class RemoteWorkers(SessionWorkers):
 
     def learn(self, fingerprint: str, shipment: Shipment) -> None:
         if self.passage.allow_pickle:
-            self._names[fingerprint] = shipment.name
-            send(self._connection, self._url, Learn(tuple(shipment.portable())))
+            if fingerprint not in self._sent:
+                self._names[fingerprint] = shipment.name
+                send(self._connection, self._url, Learn(tuple(shipment.portable())))
+                self._sent[fingerprint] = None
+                if len(self._sent) > CODE_CACHE_SIZE // 2:
+                    self._sent.popitem(last=False)
         elif fingerprint not in self._names:
             assert self._driver is not None
             self._driver.learn_named(CodeName(shipment.module, shipment.qualname))
