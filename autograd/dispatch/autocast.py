@@ -1,7 +1,7 @@
 """Autocast: regions in which a thread casts operands to a lower precision, and the cast of an operand (LG-14).
 
-`casting.py` lists the functions that cast. A cast is an op, so it is recorded, differentiated and batched as any other.
-Built-in derivatives are not cast: each runs in the precision of its forward.
+Which functions cast, and to what, `autocast_policies` says. A cast is an op, so it is recorded, differentiated and
+batched as any other. Built-in derivatives are not cast: each runs in the precision of its forward.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..dispatch.argument_errors import with_argument_errors
-from ..dispatch.casting import with_autocast
+from ..dispatch.autocast_policies import with_autocast
 from . import aliases
 from .elementwise import (
     arithmetic,

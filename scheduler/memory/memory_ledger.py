@@ -23,7 +23,7 @@ from raygrad.proto.ir.specs import UNSEEN, ContextSpec, is_sized
 
 from ..model.arrays import offsets
 from ..model.priced_graph import PricedGraph
-from ..model.unseen_functions import estimated_bytes
+from ..model.unseen_function_bytes import estimated_bytes
 
 
 class _HoldingArrays(NamedTuple):

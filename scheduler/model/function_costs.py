@@ -1,7 +1,8 @@
 """Function costs: the figure that a plan takes for one node of a user Function, and where it is from.
 
 `measured_costs` collects what runs have shown, `Costs.figure` looks it up here. A Function that never ran is unknown,
-not cheap: dividing cheap nodes costs milliseconds, running expensive ones in turn costs hours.
+not cheap: dividing cheap nodes costs milliseconds, running expensive ones in turn costs hours. How long it is taken to
+run, `PricedGraph` says.
 """
 
 from __future__ import annotations

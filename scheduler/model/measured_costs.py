@@ -2,9 +2,9 @@
 
 A session feeds it with each run, the planner reads it as `Costs`, and `session.costs.save` keeps it for other
 sessions. The time of a node is learned as a factor on its prior, per kind (`Costs.kind_of`), so that sizes within a
-kind still matter; of user Functions also per value of non-tensor arguments (`value_costs`). How the records of a run
-become times of nodes is in `node_samples`; later runs with other mixtures of short nodes correct their division. From a
-host with another clock than the client's only the times of nodes are learned.
+kind still matter; of user Functions also per value of non-tensor arguments (`costs_per_argument`). How the records of a
+run become times of nodes is in `node_samples`; later runs with other mixtures of short nodes correct their division.
+From a host with another clock than the client's only the times of nodes are learned.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from raygrad.proto.ir.program import Record
 
 from .cost_classes import CostClasses, PlanCostClasses, cost_classes_of
 from .costs import Costs
+from .costs_per_argument import KnownFunctions, ValueCosts
 from .function_costs import CostKind
 from .node_samples import NodeSamples
 from .plan import Cluster, Plan, Segment
@@ -34,7 +35,6 @@ from .running_estimates import (
     estimates_of,
     finite,
 )
-from .value_costs import KnownFunctions, ValueCosts
 
 VERSION: Final = 2
 """The version of the format of `as_data`. Version 1 had user Functions under other kinds, which nobody would find."""

@@ -13,7 +13,7 @@ from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, is_sized
 
 from .plan import Cluster
 from .priced_graph import PricedGraph
-from .unseen_functions import estimated_bytes
+from .unseen_function_bytes import estimated_bytes
 
 HOST = "cpu"
 WHOLE: Final = (1, 0)
@@ -28,7 +28,7 @@ class MemorySpace(NamedTuple):
     limits: list[int | None]
     """Per worker, its bytes; None for no limit."""
     unseen: float = 1.0
-    """The share of the estimate for an unseen Function (`unseen_functions`) that is counted."""
+    """The share of the estimate for an unseen Function (`unseen_function_bytes`) that is counted."""
 
     def within(self, priced: PricedGraph) -> PricedGraph:
         """Return the graph with the bytes of values in this space alone. The unknown outputs of the last node of an

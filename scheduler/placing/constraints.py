@@ -19,7 +19,7 @@ from raygrad.proto.ir.graph import DEVICE, Graph
 from raygrad.proto.ir.nodes import FunctionVjp, Load, Node, moves
 from raygrad.proto.ir.specs import ArraySpec, Spec, is_stored
 
-from ..memory.memory_feasibility import feasible_workers
+from ..memory.feasible_workers import feasible_workers
 from ..model.arrays import GraphArrays, number_pairs
 from ..model.dag import Indices
 from ..model.disjoint_sets import find_root

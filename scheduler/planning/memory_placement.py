@@ -12,7 +12,7 @@ from typing import Final
 from raygrad.errors import PlanError
 
 from ..memory.execution_order import NodeOrder, order_nodes
-from ..memory.memory_feasibility import workers_with_more_memory
+from ..memory.feasible_workers import workers_with_more_memory
 from ..model.costs import Costs
 from ..model.plan import Cluster
 from ..model.priced_graph import PricedGraph

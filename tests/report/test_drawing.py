@@ -10,7 +10,7 @@ import pytest
 
 from raygrad.report.drawing import fragment, page, svg
 from raygrad.report.picture import Box, Lane, Line, Picture
-from raygrad.report.tables import Table
+from raygrad.report.table_rendering import Table
 
 NASTY = "<script>alert('&')</script>"
 PICTURE = Picture(

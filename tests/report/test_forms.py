@@ -8,7 +8,7 @@ import pytest
 
 from raygrad.report.forms import Report
 from raygrad.report.picture import Picture
-from raygrad.report.tables import Table
+from raygrad.report.table_rendering import Table
 
 
 class Small(Report):

@@ -2,7 +2,7 @@
 
 Reserves what each step is expected to make, and has values evicted where that does not fit: for what was observed
 before, plans leave memory, so that this is rare. A step whose Function was never observed is given the estimate for
-those (`scheduler.model.unseen_functions`) until it has run here. What a single step reads, makes and saves beyond
+those (`scheduler.model.unseen_function_bytes`) until it has run here. What a single step reads, makes and saves beyond
 the limit is an error: that step passes the limit once, before anybody can know.
 """
 
@@ -17,7 +17,7 @@ from raygrad.proto.ir.nodes import FunctionCall, Spill
 from raygrad.proto.ir.program import Program, Step
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, bytes_of
 from raygrad.scheduler.model.memory_spaces import HOST
-from raygrad.scheduler.model.unseen_functions import UnseenFunctions
+from raygrad.scheduler.model.unseen_function_bytes import UnseenFunctions
 
 from ..values.placeholders import SpilledValue
 from .accounting import MemoryAccount, shares_of

@@ -39,7 +39,7 @@ from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import pack_values, unpack_values
 from raygrad.proto.ir.nodes import Spill
 from raygrad.proto.ir.program import Call, Program, Step
-from raygrad.scheduler.model.unseen_functions import UnseenFunctions
+from raygrad.scheduler.model.unseen_function_bytes import UnseenFunctions
 
 from ..values.contexts import LARGE, Context
 from ..values.packed_values import POISON, portable, restored

@@ -13,7 +13,7 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...core.array_layout import as_dense
-from ...dispatch.casting import with_autocast
+from ...dispatch.autocast_policies import with_autocast
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, broadcast_shape, conj, contiguous, define, quiet
 from ...registry.dtype_constraints import no_bools

@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ...core.array_layout import as_dense
 from ...devices.serving import as_kernel_result
-from ...dispatch.casting import with_autocast
+from ...dispatch.autocast_policies import with_autocast
 from ...dispatch.dispatch import call
 from ...registry.define_op import (
     broadcast_shape,

@@ -11,7 +11,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...dispatch.casting import with_autocast
+from ...dispatch.autocast_policies import with_autocast
 from ...dispatch.operand_errors import check_operand
 from ...registry.define_op import axis_of, broadcast_shape, conj, like_operand, space_of
 from ...registry.dtype_constraints import alike, floats_alone, takes

@@ -11,7 +11,7 @@ from typing import Any
 from raygrad.errors import AutogradError, ShapeError
 
 from ...core.dtypes import get_default_dtype
-from ...dispatch.casting import with_autocast
+from ...dispatch.autocast_policies import with_autocast
 from ...dispatch.shape_errors import is_at_hand
 from ...registry.define_op import conj, real_of
 from ...registry.dtype_constraints import integers_alone, no_bools, no_complex, real_floats, takes

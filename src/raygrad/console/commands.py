@@ -20,14 +20,14 @@ from raygrad.errors import RaygradError
 from raygrad.report.figures import number
 from raygrad.report.saved_plan import load_explanation
 from raygrad.report.shown import as_plain_data
-from raygrad.report.tables import Table
+from raygrad.report.table_rendering import Table
 from raygrad.report.terminal import print_report, print_tables
 from raygrad.service import ServerOptions, admin, serve as run_service
 from raygrad.workers.process.default_session import ADDRESS_VARIABLE
 
 from . import demo as demo_script, ray_nodes
 from .doctor import examine
-from .findings import Finding, Status
+from .doctor_checks import Finding, Status
 from .ray_nodes import ClusterOptions
 from .script import Script, arguments_of, run_script
 

@@ -1,4 +1,4 @@
-"""`raygrad doctor`: gathers facts about this machine, and hands them to the checks of `findings`."""
+"""`raygrad doctor`: gathers facts about this machine, and hands them to the checks of `doctor_checks`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from raygrad.client.session.backends import check_reachable
 from raygrad.client.session.session_defaults import default_ca
 from raygrad.errors import RaygradError
 
-from . import findings
-from .findings import Finding
+from . import doctor_checks
+from .doctor_checks import Finding
 
 PORT_SECONDS: Final = 2.0
 """How long a port may take to answer."""
@@ -38,19 +38,19 @@ def examine(*, port: int, address: str | None = None, ca: str | None = None) -> 
     has_ray, usable = "ray" in installed, len(os.sched_getaffinity(0))
     cupy = next((version for name, version in installed.items() if name.startswith("cupy")), "")
     found = [
-        findings.check_python(sys.version_info[:3], struct.calcsize("P") == 8),
-        findings.check_packages(requirements, installed, "", True),
-        findings.check_packages(requirements, installed, "ray", has_ray),
-        findings.check_gpus(Path("/proc/driver/nvidia/version").exists(), cupy, *_usable_gpus()),
-        findings.check_cpus(usable, cpu_quota(Path("/sys/fs/cgroup"))),
-        findings.check_shared_memory(_size_of(Path("/dev/shm")), has_ray),
-        findings.check_blas([(one["internal_api"], one["num_threads"]) for one in threadpool_info()], usable),
-        findings.check_limits(
+        doctor_checks.check_python(sys.version_info[:3], struct.calcsize("P") == 8),
+        doctor_checks.check_packages(requirements, installed, "", True),
+        doctor_checks.check_packages(requirements, installed, "ray", has_ray),
+        doctor_checks.check_gpus(Path("/proc/driver/nvidia/version").exists(), cupy, *_usable_gpus()),
+        doctor_checks.check_cpus(usable, cpu_quota(Path("/sys/fs/cgroup"))),
+        doctor_checks.check_shared_memory(_size_of(Path("/dev/shm")), has_ray),
+        doctor_checks.check_blas([(one["internal_api"], one["num_threads"]) for one in threadpool_info()], usable),
+        doctor_checks.check_limits(
             resource.getrlimit(resource.RLIMIT_NOFILE)[0], resource.getrlimit(resource.RLIMIT_NPROC)[0]
         ),
         _temporary_folder(),
-        findings.check_port(port, answers_at(port)),
-        findings.check_token(os.environ.get("RAYGRAD_TOKEN")),
+        doctor_checks.check_port(port, answers_at(port)),
+        doctor_checks.check_token(os.environ.get("RAYGRAD_TOKEN")),
     ]
     if has_ray:
         found.append(_ray_token())
@@ -60,7 +60,7 @@ def examine(*, port: int, address: str | None = None, ca: str | None = None) -> 
             problem = ""
         except (RaygradError, ValueError) as error:
             problem = str(error)
-        found.append(findings.check_address(address, problem))
+        found.append(doctor_checks.check_address(address, problem))
     return found
 
 
@@ -95,7 +95,9 @@ def _size_of(folder: Path) -> int | None:
 
 def _temporary_folder() -> Finding:
     folder = tempfile.gettempdir()
-    return findings.check_temporary_folder(folder, os.access(folder, os.W_OK | os.X_OK), shutil.disk_usage(folder).free)
+    return doctor_checks.check_temporary_folder(
+        folder, os.access(folder, os.W_OK | os.X_OK), shutil.disk_usage(folder).free
+    )
 
 
 def answers_at(port: int) -> str:
@@ -122,4 +124,4 @@ def _ray_token() -> Finding:
     except OSError:
         permissions = None
     present = bool(os.environ.get("RAY_AUTH_TOKEN")) or permissions is not None
-    return findings.check_ray_token(os.environ.get("RAY_AUTH_MODE"), present, permissions)
+    return doctor_checks.check_ray_token(os.environ.get("RAY_AUTH_MODE"), present, permissions)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .picture import Picture
-from .tables import Table
+from .table_rendering import Table
 
 if TYPE_CHECKING:
     from jinja2 import Environment

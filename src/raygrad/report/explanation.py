@@ -17,7 +17,7 @@ from raygrad.scheduler.model.numerics_class import describe_differences
 from . import figures
 from .forms import Report
 from .shown import LabelledGraph
-from .tables import Table
+from .table_rendering import Table
 
 if TYPE_CHECKING:
     from .picture import Picture

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .drawing import fragment, save
 from .shown import as_plain_data
-from .tables import Table, as_rich, as_text
+from .table_rendering import Table, as_rich, as_text
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -18,7 +18,7 @@ from . import figures
 from .explanation import named_functions, transfer_table
 from .forms import Report
 from .shown import LabelledGraph, as_plain_data
-from .tables import Table
+from .table_rendering import Table
 
 if TYPE_CHECKING:
     from .picture import Picture

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from .forms import Report
-from .tables import Table, as_rich, as_text
+from .table_rendering import Table, as_rich, as_text
 
 
 def print_tables(summary: Sequence[str], tables: Sequence[Table]) -> None:

@@ -1,4 +1,4 @@
-"""Regions of automatic casting (LG-14); which functions cast is in `ops/test_casting`."""
+"""Regions of automatic casting (LG-14); which functions cast is in `test_autocast_policies`."""
 
 from __future__ import annotations
 
@@ -248,9 +248,9 @@ def test_casts_are_kept_apart_by_session():
 
 def test_outside_of_regions_nothing_is_asked(monkeypatch: pytest.MonkeyPatch):
     """The catalogue's functions look at one list; no state of the thread is read, and no rare mode is on."""
-    from raygrad.autograd.dispatch import casting
+    from raygrad.autograd.dispatch import autocast_policies
 
-    monkeypatch.setattr(casting, "_cast_and_call", None)
+    monkeypatch.setattr(autocast_policies, "_cast_and_call", None)
     x = rg.ones(2, 2)
     for call in (lambda: x @ x, lambda: rg.cat([x, x]), lambda: rg.nn.functional.linear(x, x)):
         assert call().dtype == rg.float32

@@ -14,7 +14,7 @@ from raygrad.scheduler.memory.memory_ledger import (
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.memory_spaces import MemorySpace
 from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
-from raygrad.scheduler.model.unseen_functions import estimated_bytes
+from raygrad.scheduler.model.unseen_function_bytes import estimated_bytes
 
 from ...graph_nodes import function_node, function_vjp_node, plain_node
 

@@ -8,7 +8,7 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.memory_spaces import MemorySpace, limited_spaces
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph
-from raygrad.scheduler.model.unseen_functions import estimated_bytes
+from raygrad.scheduler.model.unseen_function_bytes import estimated_bytes
 
 from ...graph_nodes import function_node, function_vjp_node, op_node
 

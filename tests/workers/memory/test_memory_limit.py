@@ -12,7 +12,7 @@ from raygrad.errors import NotShippable, OverBudget
 from raygrad.proto.codec.values import pack_values
 from raygrad.proto.ir.program import Program, Step
 from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec
-from raygrad.scheduler.model.unseen_functions import FACTOR, UnseenFunctions
+from raygrad.scheduler.model.unseen_function_bytes import FACTOR, UnseenFunctions
 from raygrad.workers.memory.accounting import MemoryAccount
 from raygrad.workers.memory.call_values import CallValues
 from raygrad.workers.memory.evictor import Evictor

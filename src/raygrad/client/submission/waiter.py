@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from .progress import WaitProgress
+from .wait_progress import WaitProgress
 
 if TYPE_CHECKING:
     from raygrad.workers.executors.session_driver import SessionDriver

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raygrad.scheduler.model.unseen_functions import FACTOR, UnseenFunctions, estimated_bytes
+from raygrad.scheduler.model.unseen_function_bytes import FACTOR, UnseenFunctions, estimated_bytes
 
 
 def test_a_function_that_never_ran_is_given_the_estimate_and_then_as_much_as_it_took() -> None:

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
-    from raygrad.report.progress import ProgressBar, ProgressFacts
+    from raygrad.report.progress_bar import ProgressBar, ProgressFacts
 
     from .run import Run
     from .run_table import RunTable
@@ -105,7 +105,7 @@ class WaitProgress:
         if self._bar is None:
             if not self._blocks and now - self._since[0] < LONG_WAIT:
                 return
-            from raygrad.report.progress import ProgressBar
+            from raygrad.report.progress_bar import ProgressBar
 
             self._bar = ProgressBar()
         self._bar.show(facts_of(list(self._runs.values()), now))
@@ -113,7 +113,7 @@ class WaitProgress:
 
 def facts_of(runs: list[Run], now: float) -> ProgressFacts:
     """Return how far some runs are at a time, by `time.monotonic`."""
-    from raygrad.report.progress import ProgressFacts
+    from raygrad.report.progress_bar import ProgressFacts
 
     done = stored = segments = 0
     left: float | None = None

@@ -1,4 +1,4 @@
-"""Value costs: times of user Functions per value of their non-tensor arguments, such as a number of steps.
+"""Costs per argument: times of user Functions per value of their non-tensor arguments, such as a number of steps.
 
 `measured_costs` enters them. They count where they differ so much that a plan has to know the value; else values share
 what was measured, so that a new one is no new plan.

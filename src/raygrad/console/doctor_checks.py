@@ -1,4 +1,4 @@
-"""Findings of `raygrad doctor`: pure checks, each from facts about a machine to what was found and how to mend it."""
+"""The checks of `raygrad doctor`: pure functions, from facts about a machine to what was found and how to mend it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raygrad.report.tables import MAX_ROWS, Table, as_text
+from raygrad.report.table_rendering import MAX_ROWS, Table, as_text
 
 TABLE = Table("Title", ("name", "bytes>"), (("a", "1"), ("b", "100")))
 

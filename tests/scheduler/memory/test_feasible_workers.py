@@ -6,7 +6,7 @@ import pytest
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
-from raygrad.scheduler.memory.memory_feasibility import feasible_workers, workers_with_more_memory
+from raygrad.scheduler.memory.feasible_workers import feasible_workers, workers_with_more_memory
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import PricedGraph

@@ -15,7 +15,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd import ops
-from raygrad.autograd.dispatch import casting
+from raygrad.autograd.dispatch import autocast_policies
 from raygrad.autograd.dispatch.autocast import autocast
 
 from ..ops.cases import FAMILIES
@@ -92,15 +92,15 @@ def test_values_and_gradients_in_the_lower_precision_are_those_of_torch(family: 
 
 
 def test_each_name_of_the_lists_is_a_function_that_is_offered():
-    offered = {f.__name__: f for f in casting._governed.values()}
-    assert set(offered) == set(casting.POLICIES)
+    offered = {f.__name__: f for f in autocast_policies._governed.values()}
+    assert set(offered) == set(autocast_policies.POLICIES)
     tables = (vars(ops), ops.FUNCTIONAL, ops.LINALG, ops.FFT)  # some names stand in two of them
     places = [*[place for table in tables for place in table.values()], offered["contract"]]
     assert not [name for name, f in offered.items() if all(f is not place for place in places)]
 
 
 def test_a_function_that_casts_looks_like_the_one_that_does_not():
-    for name, function in casting._governed.items():
+    for name, function in autocast_policies._governed.items():
         plain: Any = inspect.unwrap(function)
         assert inspect.signature(function) == inspect.signature(plain)
         assert (function.__name__, function.__doc__) == (plain.__name__, plain.__doc__)
@@ -108,10 +108,10 @@ def test_a_function_that_casts_looks_like_the_one_that_does_not():
 
 
 def test_a_function_that_casts_is_pickled_by_name():
-    for function in casting._governed.values():
+    for function in autocast_policies._governed.values():
         assert pickle.loads(pickle.dumps(function)) is function
     with pytest.raises(AttributeError, match="has no attribute 'sin'"):
-        casting.sin  # noqa: B018
+        autocast_policies.sin  # noqa: B018
 
 
 def test_two_functions_of_one_name_are_not_confused():
@@ -119,7 +119,7 @@ def test_two_functions_of_one_name_are_not_confused():
         return a
 
     with pytest.raises(ValueError, match="two functions called 'matmul'"):
-        casting.with_autocast(matmul)
+        autocast_policies.with_autocast(matmul)
 
 
 def test_arrays_numbers_and_wide_or_whole_numbers_are_not_cast():

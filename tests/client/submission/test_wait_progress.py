@@ -58,7 +58,7 @@ def test_nothing_is_shown_where_it_is_turned_off(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_long_wait_shows_a_bar_on_a_terminal_and_none_elsewhere(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("raygrad.client.submission.progress.LONG_WAIT", 0.1)
+    monkeypatch.setattr("raygrad.client.submission.wait_progress.LONG_WAIT", 0.1)
     for screen, shows in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", screen)
         with rg.Session(workers=2):

@@ -1,4 +1,4 @@
-"""The estimate of what a Function makes and saves that has not been observed: the one for planner and workers.
+"""The estimate of the bytes that a Function makes and saves which was not observed: the one for planner and workers.
 
 A plan leaves memory for it (`memory_spaces`), calls are cut by it (`memory_ledger`), and workers evict for it before
 such a step runs. It errs high: a value that was evicted for nothing costs a read from disk, one byte too little passes

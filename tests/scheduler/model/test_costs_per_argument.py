@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from raygrad.scheduler.model.costs_per_argument import MAX_KINDS, KnownFunctions, ValueCosts
 from raygrad.scheduler.model.running_estimates import Estimate
-from raygrad.scheduler.model.value_costs import MAX_KINDS, KnownFunctions, ValueCosts
 
 
 def kind(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Lists of the functions that cast their operands under `autocast`, and the wrappers that apply the casts (LG-14).
+"""Autocast policies: which functions cast their operands, and to what; and the wrappers that apply the casts (LG-14).
 
 The lists are those of PyTorch's CPU. Users get each listed function through `with_autocast`; the functions themselves,
 as derivatives, other functions and workers call them, cast nothing. A function that is made of others and stands on no
