@@ -72,8 +72,9 @@ def test_what_a_run_under_way_shows_of_a_function_is_known_before_it_has_ended()
     times = RunTimes(measured, CLUSTER.workers[0].host)
     times.submitted(1, graph, plan)
     timing = Timing(0.0, 0.0, 3.0, 0.0, ((0, 0.0, 3.0),), 0.0)
-    record = called(1, 3.0).record._replace(timing=timing)
+    record = called(1, 3.0).record._replace(timing=timing, results=((0, b"large"),))
     times.took(TimedRecord(record, 0.0, 3.0))
+    assert times._runs[1].calls[0].record.results == (), "no value is kept for it"
     times.learn(CLUSTER)
     (shown,) = measured.early.values()
     assert shown.seconds == 3.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from raygrad.proto.ir.graph import Graph
-from raygrad.proto.ir.program import Record
+from raygrad.proto.ir.program import NO_FINGERPRINTS, Record
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 from raygrad.scheduler.model.plan import Cluster, Plan
 
@@ -48,12 +48,13 @@ class RunTimes:
         self._runs[number] = _TimedRun(graph, plan, alone=not self._runs)
 
     def took(self, called: TimedRecord) -> None:
-        """Note the record of a segment."""
+        """Note the record of a segment, without what it brings."""
         run = self._runs.get(called.record.run)
         if run is not None:
-            run.calls.append(called)
-            if called.record.timing.nodes:
-                self._arrived.append((run, called.record))
+            record = called.record._replace(results=(), emits=(), fingerprints=NO_FINGERPRINTS)
+            run.calls.append(called._replace(record=record))
+            if record.timing.nodes:
+                self._arrived.append((run, record))
 
     def replanned(self, number: int, plan: Plan) -> None:
         """Note that a run goes on with another plan."""

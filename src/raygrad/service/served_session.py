@@ -76,6 +76,9 @@ LEAST_SLICE: Final = 0.002
 MOST_SLICE: Final = 0.05
 """The most of these seconds: to look for requests takes time that workers may need."""
 
+LEAST_PAUSE: Final = 0.0005
+"""Seconds between polls that return at once with nothing."""
+
 IDLE_SLICE: Final = 0.25
 """Seconds for which requests are waited for at a time, while nothing runs."""
 
@@ -158,6 +161,8 @@ class ServedSession:
         """When its client sent something, or was sent something."""
         self._requested = self._latest
         """When its client sent a request last."""
+        self._pause = 0.0
+        """Seconds for which requests are waited for before the next poll, while something runs."""
         self._closed = False
         self.why = ""
         """Why it ended, if not by its client."""
@@ -275,12 +280,15 @@ class ServedSession:
     def _step(self) -> None:
         busy = bool(self._active or self._waiting)
         try:
-            message = self._requests.get(block=not busy, timeout=IDLE_SLICE)
+            message = self._requests.get(timeout=self._pause if busy else IDLE_SLICE)
         except queue.Empty:
+            began = time.monotonic()
             if self._waiting:
                 self._try_reads(self._slice)
             elif self._driver is not None:
                 self._driver.poll(self._slice if busy else 0.0)
+            in_vain = self._latest < began and time.monotonic() - began < LEAST_PAUSE
+            self._pause = LEAST_PAUSE if in_vain else 0.0  # nothing is under way that it could have waited for
         else:
             self._requested = time.monotonic()
             self._handle(message)
