@@ -55,6 +55,6 @@ def test_both_sides_of_a_session_go_by_the_links_that_the_service_has_measured(m
             rg.tensor([1.0, 2.0]).sum().item()
             ((served, _),) = server._sessions.values()
             known: Any = served
-            for costs in (known._measured.latest, session._driver.costs):  # type: ignore[union-attr]
+            for costs in (known._measured.latest, session._driver.costs):
                 for name, figure in MEASURED.items():
                     assert getattr(costs, name) == figure, name

@@ -122,8 +122,8 @@ def test_plans_go_by_how_long_they_took_themselves(plain: Server) -> None:
             assert session.last_run is not None
             predicted.append(session.last_run.plan.predicted_seconds)
         ((served, _),) = plain._sessions.values()
-        plan: Any = session.last_run.plan
-        span = cast("Any", served)._measured.span_of(plan)
+        assert session.last_run is not None
+        span = cast("Any", served)._measured.span_of(session.last_run.plan)
         assert span.count >= 3 <= span.measured, "the runs before the last one are learned from"
         assert len(set(predicted)) > 1, "and change what is predicted"
 
