@@ -39,6 +39,7 @@ def test_what_are_no_bounds_is_refused(workers: Any, error: type[Exception], tex
     ("address", "options", "text"),
     [
         ("local", {}, "for sessions on Ray"),
+        ("ws://127.0.0.1:1", {}, "workers=2"),
         ("ray", {"gpus": 1}, "serve no GPUs"),
         ("ray", {"worker_options": {"num_gpus": 1}}, "serve no GPUs"),
         ("ray", {"placement_group": object()}, "placement group"),

@@ -15,7 +15,7 @@ from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.executors.elastic_workers import Scale
 
-from ..options import MOST_WORKERS, shown, whole
+from ..options import MOST_WORKERS, is_service, shown, whole
 from .memory_limits import Memory, limits_of
 from .numerics_check import check_numerics
 
@@ -50,7 +50,7 @@ def checked_workers(workers: Any) -> tuple[int | None, Scale | None]:
 
 
 def check_elastic(
-    address: str, *, gpus: int | None, memory: Memory, gpu_memory: Memory, options: Mapping[str, Any]
+    address: str, most: int, *, gpus: int | None, memory: Memory, gpu_memory: Memory, options: Mapping[str, Any]
 ) -> None:
     """Check that what else a session was given suits workers that come and go.
 
@@ -60,6 +60,10 @@ def check_elastic(
     what = "Session(workers=(least, most))"
     if address == "local":
         raise ValueError(f"{what} is for sessions on Ray; in this process say how many there are: Session(workers=4)")
+    if is_service(address):
+        raise ValueError(
+            f"{what}: the workers of a session on {address} neither come nor go; say how many there are: workers={most}"
+        )
     offers: Mapping[str, Any] = options.get("worker_options") or {}
     if gpus or offers.get("num_gpus"):
         raise ValueError(f"{what}: workers that join serve no GPUs; say how many workers there are: workers=4, gpus=4")

@@ -108,7 +108,7 @@ def checked_arguments(
         options=options,
     )
     if scale is not None:
-        check_elastic(address, gpus=gpus, memory=memory, gpu_memory=gpu_memory, options=options)
+        check_elastic(address, scale.most, gpus=gpus, memory=memory, gpu_memory=gpu_memory, options=options)
     check_options(address, workers=count, gpus=gpus, strict=checked.strict, options=options)
     check_limits(memory, gpu_memory, count, gpus=checked.is_local or asks_for_gpus(gpus, options))
     return checked
