@@ -125,11 +125,6 @@ class KnownFunctions:
         self._recent: OrderedDict[str, None] = OrderedDict()
         """Kinds of user Functions, by when they were measured last."""
 
-    def note(self, kind: str) -> None:
-        """Take note of a kind of node that was measured, or is no longer."""
-        if family_of(kind):
-            self._changed.add(kind)
-
     def surplus(self, kind: str) -> str:
         """Take note of a kind of node that was measured; return the kind that is to be forgotten for it, or ""."""
         if not family_of(kind):

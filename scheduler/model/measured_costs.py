@@ -195,7 +195,7 @@ class MeasuredCosts:
             if kind.family and kind.name not in self.kinds:
                 factor = max(seconds / kind.prior, MIN_FACTOR)
                 self.early.setdefault(kind.name, Estimate()).take(factor, seconds, first=True)
-                self._functions.note(kind.name)
+                self._keep(kind.name)
                 self._changed = True
 
     def take(
@@ -226,27 +226,19 @@ class MeasuredCosts:
             else:
                 self.early.pop(name, None)
                 self.kinds.setdefault(name, Estimate()).take(factor, seconds, first=first)
-            if gone := self._functions.surplus(name):
-                self.kinds.pop(gone, None)
-                self.early.pop(gone, None)
-                self.values.forget(gone)
-        here_all = _ran_on_host(plan, calls, cluster, here)
-        quiet = self._take_span(known, plan, calls, here_all=here_all, alone=alone, first=new and foreseen)
-        if here_all:
-            self._links(plan, calls, here, quiet=quiet, new=new)
-        if not new:
-            self._client(calls)
+            self._keep(name)
+        self._take_calls(known, plan, calls, cluster, here, alone=alone, new=new, foreseen=foreseen)
         self.runs += 1
-        self._changed = True
 
-    def take_span(
+    def take_calls(
         self, graph: Graph, plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str, *, alone: bool
     ) -> None:
-        """Enter how long a run took that has ended well, and nothing of its nodes and links, which somebody else
-        measures (`use_data`). Arguments as for `take`."""
+        """Enter what a run that has ended well shows of its plan, of calls and links; of nodes nothing, which somebody
+        else measures (`use_data`). Arguments as for `take`."""
         known, new = self._history(graph, plan)
-        here_all = _ran_on_host(plan, calls, cluster, here)
-        self._take_span(known, plan, calls, here_all=here_all, alone=alone, first=new and self._foresees(known))
+        calls = sorted(calls, key=lambda call: call.record.segment)
+        foreseen = self._foresees(known)
+        self._take_calls(known, plan, calls, cluster, here, alone=alone, new=new, foreseen=foreseen)
 
     def _history(self, graph: Graph, plan: Plan) -> tuple[_PlanHistory, bool]:
         """Return what is remembered of a plan, and whether that begins now."""
@@ -264,28 +256,43 @@ class MeasuredCosts:
         """Return whether all user Functions of a plan have been measured."""
         return all([not kind.family or kind.name in self.kinds for kind in known.kinds.kinds])
 
-    def _take_span(
+    def _keep(self, kind: str) -> None:
+        """Take note that a kind of node was measured, and forget another one for it if there are too many."""
+        if gone := self._functions.surplus(kind):
+            self.kinds.pop(gone, None)
+            self.early.pop(gone, None)
+            self.values.forget(gone)
+
+    def _take_calls(
         self,
         known: _PlanHistory,
         plan: Plan,
         calls: Sequence[TimedRecord],
+        cluster: Cluster,
+        here: str,
         *,
-        here_all: bool,
         alone: bool,
-        first: bool,
-    ) -> bool:
-        """Enter how long a run took, unless it was disturbed; return whether it was not. With `first`, nothing else was
-        new but the plan."""
+        new: bool,
+        foreseen: bool,
+    ) -> None:
+        """Enter how long a run took, unless it was disturbed, and what its calls, in order, and links took. `new` says
+        that the plan is, `foreseen` that nothing else was."""
         known.span.measured += 1
         quiet = bool(calls) and alone
+        hosts = [worker.host for worker in cluster.workers]
+        here_all = len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
         if quiet and (here_all or all(call.awaited for call in calls)):
             seconds = max(map(self._over, calls)) - min(call.sent for call in calls)
             known.span.take(seconds)
-            if first:
+            if new and foreseen:
                 self._news += 1
                 more = (seconds - plan.predicted_seconds) / len(plan.segments)
                 self.news_seconds = max(self.news_seconds + max(NEWEST_WEIGHT, 1.0 / self._news) * more, 0.0)
-        return quiet
+        if here_all:
+            self._links(plan, calls, here, quiet=quiet, new=new)
+        if not new:
+            self._client(calls)
+        self._changed = True
 
     def _over(self, call: TimedRecord) -> float:
         """Return when the client had a record, or would have had it if it had waited."""
@@ -373,9 +380,9 @@ class MeasuredCosts:
             "values": {kind: estimates_data(self.values.of(kind)) for kind in sorted(self.values)},
         }
 
-    def use_data(self, data: Any) -> None:
-        """Take over what `as_data` returned in another session, links too: an executor that measures its own says so
-        later.
+    def use_data(self, data: Any, *, links: bool = True) -> None:
+        """Take over what `as_data` returned in another session, with `links` theirs, too: an executor that measures its
+        own says so later.
 
         Raises:
             CostsError: it is none of that, or of another version.
@@ -398,15 +405,11 @@ class MeasuredCosts:
             raise CostsError(f"the costs are damaged: {type(error).__name__}: {error}") from error
         self.kinds.update(kinds)
         self.values.update(values)
+        for kind in kinds:
+            self.early.pop(kind, None)
         for kind in (*kinds, *values):
-            self._functions.surplus(kind)
-        self.links_were(**figures)
-
-
-def _ran_on_host(plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str) -> bool:
-    """Return whether all segments of a plan were run on one host, whose clock is the client's."""
-    hosts = [worker.host for worker in cluster.workers]
-    return len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
+            self._keep(kind)
+        self.links_were(**figures if links else {})
 
 
 LINK_FIGURES: Final = (

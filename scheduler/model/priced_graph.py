@@ -1,9 +1,9 @@
 """A graph with predicted seconds of every node and predicted bytes of every value, as lists.
 
 The planner builds it once per plan, in O(nodes + edges); placement, ordering, segmentation and the explanation of a
-plan read it. A user Function that never ran takes at least `Costs.function_seconds` here, and a multiple of what
-bringing its largest input takes. Lists are shared and must not be changed; those of nodes are computed when they are
-first read. `arrays` converts it to NumPy arrays for large graphs.
+plan read it. A user Function that never ran, and has no hint, takes at least `Costs.function_seconds` here, and a
+multiple of what bringing its largest input takes. Lists are shared and must not be changed; those of nodes are computed
+when they are first read. `arrays` converts it to NumPy arrays for large graphs.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def users_text(text: str, error: BaseException) -> str:
 
 _OUR_FRAMES: Final = re.compile(
     r'^(?P<indent> *)File "[^"\n]*[/\\]raygrad[/\\]'
-    r"(?:(?:autograd|client|interop|nn|optim|proto|report|scheduler|utils|workers)[/\\][^\"\n]*|\w+\.py)"
+    r"(?:(?:autograd|client|console|interop|nn|optim|proto|report|scheduler|service|utils|workers)[/\\][^\"\n]*|\w+\.py)"
     r'", line .*\n(?:(?P=indent)  .*\n| *\[Previous line repeated .*\n)*',
     re.MULTILINE,
 )

@@ -1,4 +1,4 @@
-"""Plans, clusters and links as plain data: what comes back is what went, and what is none of it is refused."""
+"""Links as plain data: what comes back is what went, what is none is refused, and both sides go by them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ import pytest
 import raygrad as rg
 from raygrad.errors import ProtocolError
 from raygrad.scheduler.model.costs import LinkCost
+from raygrad.scheduler.model.measured_costs import LINK_FIGURES
 from raygrad.service import Server, ServerOptions
 from raygrad.service.plans import links_data, links_of
 from raygrad.workers.executors.inprocess import InProcessExecutor
+
+
+class Doubled(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2
+
 
 MEASURED: dict[str, Any] = {
     "call_seconds": 0.0005,
@@ -58,3 +70,31 @@ def test_both_sides_of_a_session_go_by_the_links_that_the_service_has_measured(m
             for costs in (known._measured.latest, session._driver.costs):
                 for name, figure in MEASURED.items():
                     assert getattr(costs, name) == figure, name
+
+
+def test_the_clock_of_a_client_elsewhere_changes_no_figures_of_links() -> None:
+    with Server(ServerOptions(port=0, token="secret", workers=2)) as server:
+        for ahead in (1e6, -1e6):
+            with rg.Session(server.url, token="secret") as session:
+                driver: Any = session._driver
+                driver._ahead += ahead
+                for _ in range(6):
+                    rg.tensor([1.0, 2.0]).sum().item()
+                ((served, _),) = server._sessions.values()
+                known: Any = served
+                known._times.learn(known._executor.cluster)
+                for costs in (known._measured.costs(), session.costs.model):
+                    for name in LINK_FIGURES:
+                        figure = getattr(costs, name)
+                        assert name.endswith("bandwidth") or figure < 1.0, (name, figure)
+
+
+def test_the_first_run_of_a_function_is_new_in_more_than_its_plan() -> None:
+    with Server(ServerOptions(port=0, token="secret", workers=1, allow_pickle=True)) as server:
+        with rg.Session(server.url, token="secret", allow_pickle=True):
+            for _ in range(2):  # what the first has shown comes to the server before the second
+                assert Doubled.apply(rg.tensor([1.0])).numpy().tolist() == [2.0]
+            ((served, _),) = server._sessions.values()
+            measured: Any = served._measured
+            assert measured.kinds
+            assert measured._news == 0

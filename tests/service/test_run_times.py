@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
+import pytest
+
 from raygrad.proto.ir.program import Record, Timing
+from raygrad.scheduler.model import costs_per_argument
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 from raygrad.scheduler.model.plan import Cluster
@@ -45,7 +49,6 @@ def learned(*runs: tuple[str, int, float]) -> Any:
                 times.replanned(run, plan)
     times.learn(CLUSTER)
     assert not measured.kinds, "of nodes the client tells"
-    assert not measured.early, "and of built-in ops nothing is unknown"
     return measured.span_of(plan)
 
 
@@ -63,18 +66,66 @@ def test_runs_that_others_were_beside_failed_or_were_planned_again_tell_no_time(
     assert (again.count, again.measured) == (0, 1)
 
 
-def test_what_a_run_under_way_shows_of_a_function_is_known_before_it_has_ended() -> None:
+def shown_of(function: str, measured: MeasuredCosts) -> RunTimes:
+    """Return what has learned, of a run under way, that a Function takes 3 s."""
     g: Any = Graphs()
-    g.keep(g.call("f", 0))
+    g.keep(g.call(function, 0))
     graph = g.graph()
-    plan = make_plan(graph, (-1,), Costs(), CLUSTER, 0, b"").plan
-    measured = MeasuredCosts()
+    plan = make_plan(graph, (-1,), Costs(), CLUSTER, 0, function.encode()).plan
     times = RunTimes(measured, CLUSTER.workers[0].host)
     times.submitted(1, graph, plan)
     timing = Timing(0.0, 0.0, 3.0, 0.0, ((0, 0.0, 3.0),), 0.0)
-    record = called(1, 3.0).record._replace(timing=timing, results=((0, b"large"),))
+    record = called(1, 3.0).record._replace(timing=timing, results=((0, b"large"),), emits=((0, 0, "e", b"large"),))
     times.took(TimedRecord(record, 0.0, 3.0))
-    assert times._runs[1].calls[0].record.results == (), "no value is kept for it"
     times.learn(CLUSTER)
-    (shown,) = measured.early.values()
+    return times
+
+
+def test_what_a_run_under_way_shows_of_a_function_is_known_before_it_has_ended() -> None:
+    measured = MeasuredCosts()
+    times = shown_of("f", measured)
+    ((kind, shown),) = measured.early.items()
     assert shown.seconds == 3.0
+    kept = times._runs[1].calls[0].record
+    assert (kept.results, kept.emits, kept.timing.nodes) == ((), (), ()), "no more than the times"
+    told = MeasuredCosts()
+    told.use_data(measured.as_data() | {"nodes": {kind: [2.0, 0.0, 4.0, 2, False]}})
+    measured.use_data(told.as_data())
+    assert (measured.early, measured.kinds[kind].seconds) == ({}, 4.0), "the client's figure takes its place"
+
+
+def test_code_that_is_another_at_each_step_leaves_no_figures_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs_per_argument, "MAX_KINDS", 3)
+    measured = MeasuredCosts()
+    for step in range(8):
+        shown_of(f"f{step}", measured)
+    assert len(measured.early) == 3
+    told = MeasuredCosts()
+    for step in range(8):
+        nodes = {f"function @g{step} cpu 6>": [1.0, 0.0, 1.0, 2, False]}
+        told.use_data(told.as_data() | {"nodes": nodes, "values": {}})
+        measured.use_data(told.as_data())
+    assert len(measured.early) + len(measured.kinds) == 3
+
+
+@pytest.mark.usefixtures("often_switched_threads")
+def test_runs_may_be_cancelled_by_another_thread_while_others_are_submitted() -> None:
+    g: Any = Graphs()
+    g.keep(g.mul(0, 0))
+    graph = g.graph()
+    plan = make_plan(graph, (-1,), Costs(), CLUSTER, 0, b"").plan
+    times = RunTimes(MeasuredCosts(), CLUSTER.workers[0].host)
+
+    def cancelled() -> None:
+        for run in range(3000):
+            times.ended(run, well=False)
+
+    thread = threading.Thread(target=cancelled)
+    thread.start()
+    for run in range(3000):
+        times.submitted(run, graph, plan)
+        times.took(called(run, 1.0))
+    thread.join()
+    for run in range(3000):
+        times.ended(run, well=False)
+    assert times._runs == {}

@@ -116,16 +116,13 @@ def test_plans_go_by_what_runs_have_shown_from_the_first_ones_on_and_by_what_may
 
 def test_plans_go_by_how_long_they_took_themselves(plain: Server) -> None:
     with rg.Session(plain.url, token="secret") as session:
-        predicted: list[float] = []
         for _ in range(5):
             rg.tensor(np.arange(3)).sin().sum().item()
-            assert session.last_run is not None
-            predicted.append(session.last_run.plan.predicted_seconds)
-        ((served, _),) = plain._sessions.values()
+        ((one, _),) = plain._sessions.values()
+        served: Any = one
         assert session.last_run is not None
-        span = cast("Any", served)._measured.span_of(session.last_run.plan)
+        span = served._measured.span_of(session.last_run.plan)
         assert span.count >= 3 <= span.measured, "the runs before the last one are learned from"
-        assert len(set(predicted)) > 1, "and change what is predicted"
 
 
 def test_functions_hooks_and_emits(trusting: str) -> None:
@@ -171,6 +168,17 @@ def test_errors_keep_type_and_the_users_line(trusting: str) -> None:
         with pytest.raises(KeyError, match="not this one") as raised:
             Refuses.apply(rg.tensor([1.0])).numpy()
         assert any(Path(__file__).name in note for note in raised.value.__notes__)
+
+
+def test_errors_tell_of_nothing_that_happened_at_the_service_before(trusting: str) -> None:
+    with rg.Session(trusting, token="secret", allow_pickle=True):
+        with pytest.raises(KeyError, match="not this one") as raised:
+            Refuses.apply(rg.tensor([1.0])).numpy()
+        told: BaseException | None = raised.value
+        while told is not None:
+            assert "Empty" not in type(told).__name__
+            told = told.__context__
+        assert not any("served_session.py" in note or "_queue.Empty" in note for note in raised.value.__notes__)
 
 
 def test_large_arrays_pass_both_ways(trusting: str) -> None:

@@ -23,7 +23,8 @@ from ..values.emit_chunks import HeldChunk
 from .deadlines import WorkerProgress
 
 CODE_CACHE_SIZE: Final = 4096
-"""Pieces of user code that an executor caches. Each submission sends what it needs again, so older ones may go."""
+"""Pieces of user code that an executor caches: those that were learned last. A session tells it again of what it needs,
+at the latest after half as many others."""
 
 
 FIXED_WORKERS: Final = (

@@ -54,7 +54,6 @@ class Welcome:
     cluster: Any
     links: Any
     """What calls of its workers and links between them have shown."""
-    host: str
     reports_unasked: bool
     max_message: int
     asked: float

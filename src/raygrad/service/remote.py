@@ -116,7 +116,7 @@ class RemoteWorkers(SessionWorkers):
         self._url: Final = url
         self._cluster = cluster_of(welcome.cluster)
         self._links = links_of(welcome.links)
-        self.host = welcome.host
+        self.host = f"client of {url}"  # no worker's: they go by other clocks than this one
         self._ahead = ahead
         self._names: dict[str, str] = {}
         self._sent: OrderedDict[str, None] = OrderedDict()

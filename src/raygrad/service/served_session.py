@@ -160,7 +160,7 @@ class ServedSession:
         self._latest = time.monotonic()
         """When its client sent something, or was sent something."""
         self._requested = self._latest
-        """When its client sent a request last."""
+        """When its client's latest request had been handled."""
         self._pause = 0.0
         """Seconds for which requests are waited for before the next poll, while something runs."""
         self._closed = False
@@ -279,19 +279,23 @@ class ServedSession:
 
     def _step(self) -> None:
         busy = bool(self._active or self._waiting)
-        try:
+        message: Any = None
+        with suppress(queue.Empty):  # and nothing of it is handled in there: errors would tell of this one
             message = self._requests.get(timeout=self._pause if busy else IDLE_SLICE)
-        except queue.Empty:
-            began = time.monotonic()
-            if self._waiting:
-                self._try_reads(self._slice)
-            elif self._driver is not None:
-                self._driver.poll(self._slice if busy else 0.0)
-            in_vain = self._latest < began and time.monotonic() - began < LEAST_PAUSE
-            self._pause = LEAST_PAUSE if in_vain else 0.0  # nothing is under way that it could have waited for
-        else:
-            self._requested = time.monotonic()
+        if message is not None:
+            self._pause = 0.0
             self._handle(message)
+            self._requested = time.monotonic()
+            if self._driver is not None and self._requests.empty():
+                self._driver.poll()  # what has come meanwhile was not awaited
+            return
+        began = time.monotonic()
+        if self._waiting:
+            self._try_reads(self._slice)
+        elif self._driver is not None:
+            self._driver.poll(self._slice if busy else 0.0)
+        in_vain = busy and self._latest < began and time.monotonic() - began < LEAST_PAUSE
+        self._pause = LEAST_PAUSE if in_vain else 0.0  # nothing is under way that it could have waited for
 
     @property
     def _slice(self) -> float:
@@ -335,18 +339,19 @@ class ServedSession:
             case Declined():
                 self._refused(message.code, message.what)
             case MeasuredCostsSent():
-                self._learn_costs(message.measured)
+                self._times.learn(driver.cluster)  # by what was known while they ran
+                self._learn_costs(message.measured, links=False)
             case _:
                 raise ProtocolError(f"a {type(message).__name__} came, which a client does not send here")
 
-    def _learn_costs(self, measured: str) -> None:
-        """Go by costs that the client has measured.
+    def _learn_costs(self, measured: str, *, links: bool = True) -> None:
+        """Go by costs that the client has measured; of links only at first, since the server measures its own.
 
         Raises:
             ProtocolError: they are none.
         """
         try:
-            self._measured.use_data(json.loads(measured))
+            self._measured.use_data(json.loads(measured), links=links)
         except (CostsError, ValueError, RecursionError) as error:
             raise ProtocolError(f"the measured costs are none: {error}") from error
 
@@ -406,6 +411,7 @@ class ServedSession:
             externals = self._externals(known.graph, message.values)
             paths = paths_of(message.paths)
             submission = GraphSubmission(message.run, graph, known.encoded, known.key, externals, paths)
+            self._times.learn(driver.cluster)
             residency: tuple[int, ...] = ()
             if message.preview:
                 planned, residency = driver.preview(submission)
@@ -418,9 +424,10 @@ class ServedSession:
                 log.debug(
                     "session %s submits run %d of %d nodes", self.name, message.run, len(graph.nodes), extra=noted
                 )
-                self._times.learn(driver.cluster)
                 planned = driver.submit(submission)
                 self._times.submitted(message.run, planned.graph, planned.plan)
+                if message.run not in self._active:  # another thread has cancelled it before that
+                    self._times.ended(message.run, well=False)
         except (RaygradError, ValueError, TypeError) as error:
             if not message.preview and message.run in self._active:
                 self._ended(message.run, well=False)

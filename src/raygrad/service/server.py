@@ -315,7 +315,7 @@ class Server:
             with self._lock:
                 self._opening -= 1
                 self._opening_of[party] -= 1
-        cluster = cluster_data(executor.cluster)
+        cluster, measured = cluster_data(executor.cluster), links_data(links)
         unasked, most_bytes = executor.reports_unasked, self.options.max_message
         thread.start()
         welcome = Welcome(
@@ -324,8 +324,7 @@ class Server:
             epoch=self._epoch,
             grace=grace,
             cluster=cluster,
-            links=links_data(links),
-            host=executor.host,
+            links=measured,
             reports_unasked=unasked,
             max_message=most_bytes,
             asked=asked,

@@ -31,7 +31,7 @@ def measured(**kinds):
 
 def set_kind(known, kind, seconds, prior=200e-6, count=3):
     known.kinds[kind] = Estimate(seconds / prior, 0.0, seconds, count)
-    known._functions.note(kind)
+    known._functions.surplus(kind)
     known.links_were()
 
 

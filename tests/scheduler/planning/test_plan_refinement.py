@@ -46,7 +46,7 @@ def known(seconds, count=5, spread=0.0):
 
 def settle(measured, seconds, count=5, spread=0.0):
     measured.kinds[KIND] = Estimate(seconds / PRIOR, spread, seconds, count)
-    measured._functions.note(KIND)
+    measured._functions.surplus(KIND)
     measured.links_were()
 
 
