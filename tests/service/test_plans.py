@@ -72,21 +72,21 @@ def test_both_sides_of_a_session_go_by_the_links_that_the_service_has_measured(m
                     assert getattr(costs, name) == figure, name
 
 
-def test_the_clock_of_a_client_elsewhere_changes_no_figures_of_links() -> None:
+def test_a_client_learns_nothing_of_links_by_its_own_clock_which_is_another() -> None:
     with Server(ServerOptions(port=0, token="secret", workers=2)) as server:
-        for ahead in (1e6, -1e6):
-            with rg.Session(server.url, token="secret") as session:
-                driver: Any = session._driver
-                driver._ahead += ahead
-                for _ in range(6):
-                    rg.tensor([1.0, 2.0]).sum().item()
-                ((served, _),) = server._sessions.values()
-                known: Any = served
-                known._times.learn(known._executor.cluster)
-                for costs in (known._measured.costs(), session.costs.model):
-                    for name in LINK_FIGURES:
-                        figure = getattr(costs, name)
-                        assert name.endswith("bandwidth") or figure < 1.0, (name, figure)
+        with rg.Session(server.url, token="secret") as session:
+            driver: Any = session._driver
+            driver._ahead += 1e6
+            before = session.costs.model
+            for _ in range(6):
+                rg.tensor([1.0, 2.0]).sum().item()
+            ((served, _),) = server._sessions.values()
+            known: Any = served
+            assert known._measured.latest.return_seconds > 0.0, "the server does, by one clock"
+            after = session.costs.model
+            assert session.costs.runs >= 5
+            for name in LINK_FIGURES:
+                assert name == "client_seconds" or getattr(after, name) == getattr(before, name), name
 
 
 def test_the_first_run_of_a_function_is_new_in_more_than_its_plan() -> None:
