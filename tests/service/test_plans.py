@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.errors import ProtocolError
+from raygrad.errors import ProtocolError, ServiceError
 from raygrad.scheduler.model.costs import LinkCost
 from raygrad.scheduler.model.measured_costs import LINK_FIGURES
-from raygrad.service import Server, ServerOptions
+from raygrad.service import Server, ServerOptions, server as server_module
 from raygrad.service.plans import links_data, links_of
 from raygrad.workers.executors.inprocess import InProcessExecutor
 
@@ -98,3 +98,11 @@ def test_the_first_run_of_a_function_is_new_in_more_than_its_plan() -> None:
             measured: Any = served._measured
             assert measured.kinds
             assert measured._news == 0
+
+
+def test_a_welcome_that_holds_no_links_is_a_service_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "links_data", lambda figures: ((("speed", 1.0),), ()))
+    with Server(ServerOptions(port=0, token="secret", workers=1)) as server:
+        with pytest.raises(ServiceError, match="speed") as raised:
+            rg.Session(server.url, token="secret")
+        assert raised.value.code == "version"

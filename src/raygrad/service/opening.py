@@ -139,7 +139,11 @@ def open_service(url: str, *, workers: int | None, blas_threads: int, options: M
     ahead = ((welcome.asked - asked) + (welcome.clock - came)) / 2
     lasting = ResumableConnection(connection, grace=welcome.grace)
     again = Reopening(url, options.get("token"), options.get("ca"), welcome)
-    return RemoteWorkers(lasting, connection, again, welcome, ahead=ahead, url=url, allow_pickle=allow_pickle)
+    try:
+        return RemoteWorkers(lasting, connection, again, welcome, ahead=ahead, url=url, allow_pickle=allow_pickle)
+    except ProtocolError as error:
+        lasting.close()
+        raise ServiceError(f"{url} speaks another version of the protocol: {error}", "version") from None
 
 
 class Reopening:
