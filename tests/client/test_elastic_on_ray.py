@@ -325,6 +325,7 @@ with rg.Session("ray:" + cluster.address, workers=(1, 3)) as session:
     drain(node, 15.0)
     until(lambda: session.workers == 1)  # nobody waits for the session meanwhile
     assert taken() == (wanted, 12)
+    until(lambda: not session._driver.workers.leaving)  # a node that went before it was empty would take the rest along
     cluster.remove_node(node)
     for index, one in enumerate(kept):
         assert np.array_equal(one.numpy(), (np.linspace(0.1, 0.7, 50_000) + index) ** 2)
