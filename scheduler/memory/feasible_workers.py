@@ -1,7 +1,7 @@
 """Feasible workers: those whose memory is large enough for what a single node reads and makes.
 
-Placement excludes the other workers. Whether all nodes of a worker fit together is decided later,
-by `execution_order`; if they do not, `workers_with_more_memory` names the workers for the next try.
+Placement excludes the other workers. Whether all nodes of a worker fit together is decided later, by `execution_order`;
+if they do not, `workers_with_more_memory` names the workers for the next try.
 """
 
 from __future__ import annotations

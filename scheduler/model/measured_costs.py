@@ -212,9 +212,9 @@ class MeasuredCosts:
         """Enter a run that has ended well: its calls, in any order. `here` is the client's host; `alone` that no other
         run was under way before it had ended; `values` returns the non-tensor arguments of a node of a user Function,
         as a text."""
-        known, new = self._history(graph, plan)
         calls = sorted(calls, key=lambda call: call.record.segment)
-        foreseen = self._foresees(known)
+        self.take_calls(graph, plan, calls, cluster, here, alone=alone)
+        known = self._plans[plan.hash]
         for call in calls:
             self._samples.add_segment(
                 known.kinds, known.segments[call.record.segment], call.record, values, self._seconds
@@ -227,7 +227,6 @@ class MeasuredCosts:
                 self.early.pop(name, None)
                 self.kinds.setdefault(name, Estimate()).take(factor, seconds, first=first)
             self._keep(name)
-        self._take_calls(known, plan, calls, cluster, here, alone=alone, new=new, foreseen=foreseen)
         self.runs += 1
 
     def take_calls(
@@ -237,8 +236,22 @@ class MeasuredCosts:
         else measures (`use_data`). Arguments as for `take`."""
         known, new = self._history(graph, plan)
         calls = sorted(calls, key=lambda call: call.record.segment)
-        foreseen = self._foresees(known)
-        self._take_calls(known, plan, calls, cluster, here, alone=alone, new=new, foreseen=foreseen)
+        known.span.measured += 1
+        quiet = bool(calls) and alone
+        hosts = [worker.host for worker in cluster.workers]
+        here_all = len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
+        if quiet and (here_all or all(call.awaited for call in calls)):
+            seconds = max(map(self._over, calls)) - min(call.sent for call in calls)
+            known.span.take(seconds)
+            if new and all([not kind.family or kind.name in self.kinds for kind in known.kinds.kinds]):
+                self._news += 1
+                more = (seconds - plan.predicted_seconds) / len(plan.segments)
+                self.news_seconds = max(self.news_seconds + max(NEWEST_WEIGHT, 1.0 / self._news) * more, 0.0)
+        if here_all:
+            self._links(plan, calls, here, quiet=quiet, new=new)
+        if not new:
+            self._client(calls)
+        self._changed = True
 
     def _history(self, graph: Graph, plan: Plan) -> tuple[_PlanHistory, bool]:
         """Return what is remembered of a plan, and whether that begins now."""
@@ -252,47 +265,12 @@ class MeasuredCosts:
             self._plans.popitem(last=False)
         return known, True
 
-    def _foresees(self, known: _PlanHistory) -> bool:
-        """Return whether all user Functions of a plan have been measured."""
-        return all([not kind.family or kind.name in self.kinds for kind in known.kinds.kinds])
-
     def _keep(self, kind: str) -> None:
         """Take note that a kind of node was measured, and forget another one for it if there are too many."""
         if gone := self._functions.surplus(kind):
             self.kinds.pop(gone, None)
             self.early.pop(gone, None)
             self.values.forget(gone)
-
-    def _take_calls(
-        self,
-        known: _PlanHistory,
-        plan: Plan,
-        calls: Sequence[TimedRecord],
-        cluster: Cluster,
-        here: str,
-        *,
-        alone: bool,
-        new: bool,
-        foreseen: bool,
-    ) -> None:
-        """Enter how long a run took, unless it was disturbed, and what its calls, in order, and links took. `new` says
-        that the plan is, `foreseen` that nothing else was."""
-        known.span.measured += 1
-        quiet = bool(calls) and alone
-        hosts = [worker.host for worker in cluster.workers]
-        here_all = len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
-        if quiet and (here_all or all(call.awaited for call in calls)):
-            seconds = max(map(self._over, calls)) - min(call.sent for call in calls)
-            known.span.take(seconds)
-            if new and foreseen:
-                self._news += 1
-                more = (seconds - plan.predicted_seconds) / len(plan.segments)
-                self.news_seconds = max(self.news_seconds + max(NEWEST_WEIGHT, 1.0 / self._news) * more, 0.0)
-        if here_all:
-            self._links(plan, calls, here, quiet=quiet, new=new)
-        if not new:
-            self._client(calls)
-        self._changed = True
 
     def _over(self, call: TimedRecord) -> float:
         """Return when the client had a record, or would have had it if it had waited."""

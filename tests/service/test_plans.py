@@ -14,17 +14,6 @@ from raygrad.service import Server, ServerOptions, server as server_module
 from raygrad.service.plans import links_data, links_of
 from raygrad.workers.executors.inprocess import InProcessExecutor
 
-
-class Doubled(rg.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        return x * 2
-
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        return grad * 2
-
-
 MEASURED: dict[str, Any] = {
     "call_seconds": 0.0005,
     "follow_seconds": 0.0,
@@ -87,17 +76,6 @@ def test_a_client_learns_nothing_of_links_by_its_own_clock_which_is_another() ->
             assert session.costs.runs >= 5
             for name in LINK_FIGURES:
                 assert name == "client_seconds" or getattr(after, name) == getattr(before, name), name
-
-
-def test_the_first_run_of_a_function_is_new_in_more_than_its_plan() -> None:
-    with Server(ServerOptions(port=0, token="secret", workers=1, allow_pickle=True)) as server:
-        with rg.Session(server.url, token="secret", allow_pickle=True):
-            for _ in range(2):  # what the first has shown comes to the server before the second
-                assert Doubled.apply(rg.tensor([1.0])).numpy().tolist() == [2.0]
-            ((served, _),) = server._sessions.values()
-            measured: Any = served._measured
-            assert measured.kinds
-            assert measured._news == 0
 
 
 def test_a_welcome_that_holds_no_links_is_a_service_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,26 @@ from typing import Any
 
 import pytest
 
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Record, Timing
 from raygrad.scheduler.model import costs_per_argument
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
-from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.plan import Cluster, Plan
 from raygrad.scheduler.planning.planner import make_plan
 from raygrad.service.run_times import RunTimes
 
 from ..workers.conftest import Graphs
 
 CLUSTER = Cluster.of(1)
+
+
+def planned(function: str = "") -> tuple[Graph, Plan]:
+    """Return a graph of one node, of a built-in op or a user Function, and its plan."""
+    g: Any = Graphs()
+    g.keep(g.call(function, 0) if function else g.mul(0, 0))
+    graph = g.graph()
+    return graph, make_plan(graph, (-1,), Costs(), CLUSTER, 0, function.encode()).plan
 
 
 def called(run: int, came: float) -> TimedRecord:
@@ -28,10 +37,7 @@ def called(run: int, came: float) -> TimedRecord:
 
 def learned(*runs: tuple[str, int, float]) -> Any:
     """Return what is known of a plan after events of its runs: (what, run, seconds)."""
-    g: Any = Graphs()
-    g.keep(g.mul(0, 0))
-    graph = g.graph()
-    plan = make_plan(graph, (-1,), Costs(), CLUSTER, 0, b"").plan
+    graph, plan = planned()
     measured = MeasuredCosts()
     times = RunTimes(measured, CLUSTER.workers[0].host)
     for what, run, seconds in runs:
@@ -68,10 +74,7 @@ def test_runs_that_others_were_beside_failed_or_were_planned_again_tell_no_time(
 
 def shown_of(function: str, measured: MeasuredCosts) -> RunTimes:
     """Return what has learned, of a run under way, that a Function takes 3 s."""
-    g: Any = Graphs()
-    g.keep(g.call(function, 0))
-    graph = g.graph()
-    plan = make_plan(graph, (-1,), Costs(), CLUSTER, 0, function.encode()).plan
+    graph, plan = planned(function)
     times = RunTimes(measured, CLUSTER.workers[0].host)
     times.submitted(1, graph, plan)
     timing = Timing(0.0, 0.0, 3.0, 0.0, ((0, 0.0, 3.0),), 0.0)
@@ -110,10 +113,7 @@ def test_code_that_is_another_at_each_step_leaves_no_figures_without_end(monkeyp
 
 @pytest.mark.usefixtures("often_switched_threads")
 def test_runs_may_be_cancelled_by_another_thread_while_others_are_submitted() -> None:
-    g: Any = Graphs()
-    g.keep(g.mul(0, 0))
-    graph = g.graph()
-    plan = make_plan(graph, (-1,), Costs(), CLUSTER, 0, b"").plan
+    graph, plan = planned()
     times = RunTimes(MeasuredCosts(), CLUSTER.workers[0].host)
 
     def cancelled() -> None:

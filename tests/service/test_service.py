@@ -125,6 +125,17 @@ def test_plans_go_by_how_long_they_took_themselves(plain: Server) -> None:
         assert span.count >= 3 <= span.measured, "the runs before the last one are learned from"
 
 
+def test_the_first_run_of_a_function_is_new_in_more_than_its_plan() -> None:
+    with Server(ServerOptions(port=0, token="secret", workers=1, allow_pickle=True)) as server:
+        with rg.Session(server.url, token="secret", allow_pickle=True):
+            for _ in range(2):  # what the first has shown comes to the server before the second
+                assert Doubled.apply(rg.tensor([1.0])).numpy().tolist() == [2.0]
+            ((served, _),) = server._sessions.values()
+            measured: Any = served._measured
+            assert measured.kinds
+            assert measured._news == 0
+
+
 def test_functions_hooks_and_emits(trusting: str) -> None:
     with rg.Session(trusting, token="secret", allow_pickle=True) as session:
         x: Any = rg.tensor(np.arange(4.0), requires_grad=True)

@@ -1,8 +1,8 @@
 """What a served session learns from its runs: how long plans took, what calls and links take, what runs under way show.
 
-What nodes take the client measures, which knows the arguments of calls, and tells. The rest is measured here, where
-plans are made, by the one clock that calls are timed with. As in every session, runs are learned from before the next
-submission is planned, not as they end."""
+The client measures what nodes take, since it knows the arguments of calls, and sends that. The rest is measured here,
+where plans are made, by the one clock that calls are timed with. As in every session, runs are learned from before the
+next submission is planned, not as they end."""
 
 from __future__ import annotations
 
