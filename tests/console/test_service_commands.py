@@ -90,7 +90,7 @@ def test_status_sessions_and_cancel(tmp_path: Path) -> None:
         assert (unknown.returncode, "no session 'nobody'" in unknown.stderr) == (1, True)
         assert "Traceback" not in unknown.stderr
         done = raygrad_command("cancel", server.url, mine["session"], "--token-file", str(token))
-        assert (done.returncode, done.stdout.strip()) == (0, "cancelled")
+        assert (done.returncode, done.stdout.strip()) == (0, "cancelled"), done.stderr
         client.join(20)
         assert isinstance(client.found, RunCancelled)
         refused = raygrad_command("status", server.url)

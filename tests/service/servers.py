@@ -1,4 +1,4 @@
-"""Servers of tests in processes of their own, which can be killed."""
+"""Servers of tests in processes of their own, which can be killed, and a look into those of this process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import subprocess
 import sys
 from collections.abc import Generator
 from typing import Any
+
+import pytest
+
+from raygrad.service import Server, server as server_module
 
 SCRIPT = """
 import json, sys
@@ -38,3 +42,16 @@ def server_process(**options: Any) -> Generator[tuple[str, subprocess.Popen[str]
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have sessions live in the process of their server, for tests that look into them."""
+    monkeypatch.setattr(server_module, "has_own_process", lambda options: False)
+
+
+def only_session(server: Server) -> Any:
+    """Return the one session that a server of this process has in it."""
+    served: Any = server
+    (host,) = served._hosts.values()
+    return host._session

@@ -129,12 +129,14 @@ def test_filters_of_warnings_pass_as_they_are(near: Server) -> None:
         warnings.filterwarnings("ignore", category=RuntimeWarning)
         warnings.filterwarnings("error", category=type("Local", (UserWarning,), {}))
         packed = pack_filters(warnings.filters)
-    with rg.Session(near.url) as session:
-        graphs: list[Graph] = []
-        driver: Any = session._driver
-        real = driver.submit
-        driver.submit = lambda one, *rest: graphs.append(one.graph) or real(one, *rest)
-        allowed.Scaled.apply(rg.ones(2), 1.0, None).numpy()
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        with rg.Session(near.url) as session:
+            graphs: list[Graph] = []
+            driver: Any = session._driver
+            real = driver.submit
+            driver.submit = lambda one, *rest: graphs.append(one.graph) or real(one, *rest)
+            allowed.Scaled.apply(rg.ones(2), 1.0, None).numpy()
     graph = next(one for one in graphs if any(isinstance(node, USER_CODE) for node in one.nodes))
     crossed = opened_graph(closed_graph(with_settings(graph, packed)), MODULES)
     (found,) = [node.settings[0][2] for node in crossed.nodes if isinstance(node, USER_CODE)]

@@ -10,9 +10,11 @@ import raygrad as rg
 from raygrad.errors import ProtocolError, ServiceError
 from raygrad.scheduler.model.costs import LinkCost
 from raygrad.scheduler.model.measured_costs import LINK_FIGURES
-from raygrad.service import Server, ServerOptions, server as server_module
+from raygrad.service import Server, ServerOptions, session_host
 from raygrad.service.plans import links_data, links_of
 from raygrad.workers.executors.inprocess import InProcessExecutor
+
+from .servers import here as here, only_session
 
 MEASURED: dict[str, Any] = {
     "call_seconds": 0.0005,
@@ -49,18 +51,19 @@ def test_what_is_no_links_is_refused(data: Any) -> None:
         links_of(data)
 
 
+@pytest.mark.usefixtures("here")
 def test_both_sides_of_a_session_go_by_the_links_that_the_service_has_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InProcessExecutor, "links", lambda self: MEASURED)
     with Server(ServerOptions(port=0, token="secret", workers=2)) as server:
         with rg.Session(server.url, token="secret") as session:
             rg.tensor([1.0, 2.0]).sum().item()
-            ((served, _),) = server._sessions.values()
-            known: Any = served
+            known = only_session(server)
             for costs in (known._measured.latest, session._driver.costs):
                 for name, figure in MEASURED.items():
                     assert getattr(costs, name) == figure, name
 
 
+@pytest.mark.usefixtures("here")
 def test_a_client_learns_nothing_of_links_by_its_own_clock_which_is_another() -> None:
     with Server(ServerOptions(port=0, token="secret", workers=2)) as server:
         with rg.Session(server.url, token="secret") as session:
@@ -69,8 +72,7 @@ def test_a_client_learns_nothing_of_links_by_its_own_clock_which_is_another() ->
             before = session.costs.model
             for _ in range(6):
                 rg.tensor([1.0, 2.0]).sum().item()
-            ((served, _),) = server._sessions.values()
-            known: Any = served
+            known = only_session(server)
             assert known._measured.latest.return_seconds > 0.0, "the server does, by one clock"
             after = session.costs.model
             assert session.costs.runs >= 5
@@ -78,8 +80,9 @@ def test_a_client_learns_nothing_of_links_by_its_own_clock_which_is_another() ->
                 assert name == "client_seconds" or getattr(after, name) == getattr(before, name), name
 
 
+@pytest.mark.usefixtures("here")
 def test_a_welcome_that_holds_no_links_is_a_service_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "links_data", lambda figures: ((("speed", 1.0),), ()))
+    monkeypatch.setattr(session_host, "links_data", lambda figures: ((("speed", 1.0),), ()))
     with Server(ServerOptions(port=0, token="secret", workers=1)) as server:
         with pytest.raises(ServiceError, match="speed") as raised:
             rg.Session(server.url, token="secret")

@@ -14,6 +14,7 @@ from raygrad.service import Server, ServerOptions, admin
 from raygrad.service.quotas import Rate
 
 from . import allowed_programs as allowed
+from .servers import here as here, only_session
 
 
 def served(**options: Any) -> Server:
@@ -55,10 +56,10 @@ def test_too_many_bytes() -> None:
 
 def held_by_driver(server: Server) -> int:
     """How many values the drivers of a service keep for its clients."""
-    served: Any = server
-    return sum([len(run.places) for one, _ in served._sessions.values() for run in one._driver._runs.values()])
+    return sum([len(run.places) for run in only_session(server)._driver._runs.values()])
 
 
+@pytest.mark.usefixtures("here")
 def test_what_a_client_lets_go_of_goes_with_a_submission_that_is_refused() -> None:
     with served(max_held=1_000_000) as server, rg.Session(server.url):
         kept = rg.tensor(np.zeros(50_000)) + 1

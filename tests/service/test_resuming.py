@@ -172,8 +172,8 @@ def test_who_does_not_know_the_key_of_a_session_cannot_take_it(monkeypatch: pyte
     with Server(ServerOptions(port=0, workers=1)) as server, CuttingProxy(server.url) as proxy:
         session = rg.Session(proxy.url).start()
         assert (rg.tensor([1.0]) + 1).item() == 2.0
-        for served, _ in server._sessions.values():
-            monkeypatch.setattr(served, "key", "another")
+        for host in server._hosts.values():
+            monkeypatch.setattr(host, "identity", host.identity._replace(key="another"))
         proxy.cut()
         with pytest.raises(ServiceError, match="ended"):
             (rg.tensor([1.0]) + 1).numpy()

@@ -24,10 +24,10 @@ from websockets.sync.client import connect
 
 import raygrad as rg
 from raygrad.errors import RunCancelled, ServiceError
-from raygrad.service import Server, ServerOptions, admin, opening, remote, server as server_module
+from raygrad.service import Server, ServerOptions, admin, opening, remote, session_host
 from raygrad.service.messages import Learn
 
-from .servers import server_process
+from .servers import here as here, only_session, server_process
 
 
 class Doubled(rg.autograd.Function):
@@ -104,33 +104,35 @@ def test_ops_give_the_bits_of_eager_without_pickle(plain: Server) -> None:
         assert "finished" in repr(session.last_run)
 
 
+@pytest.mark.usefixtures("here")
 def test_plans_go_by_what_runs_have_shown_from_the_first_ones_on_and_by_what_may_be_lost(plain: Server) -> None:
     with rg.Session(plain.url, token="secret", recovery_time=7.0):
         for _ in range(7):
             rg.tensor(np.arange(3)).sin().sum().item()
-        ((served, _),) = plain._sessions.values()
+        served = only_session(plain)
         measured: Any = served._measured
         assert max([one.count for one in measured.kinds.values()]) >= 5, measured.kinds
         assert measured.costs().recovery_time == float("inf"), "nothing is lost with a worker of this process"
 
 
+@pytest.mark.usefixtures("here")
 def test_plans_go_by_how_long_they_took_themselves(plain: Server) -> None:
     with rg.Session(plain.url, token="secret") as session:
         for _ in range(5):
             rg.tensor(np.arange(3)).sin().sum().item()
-        ((one, _),) = plain._sessions.values()
-        served: Any = one
+        served = only_session(plain)
         assert session.last_run is not None
         span = served._measured.span_of(session.last_run.plan)
         assert span.count >= 3 <= span.measured, "the runs before the last one are learned from"
 
 
+@pytest.mark.usefixtures("here")
 def test_the_first_run_of_a_function_is_new_in_more_than_its_plan() -> None:
     with Server(ServerOptions(port=0, token="secret", workers=1, allow_pickle=True)) as server:
         with rg.Session(server.url, token="secret", allow_pickle=True):
             for _ in range(2):  # what the first has shown comes to the server before the second
                 assert Doubled.apply(rg.tensor([1.0])).numpy().tolist() == [2.0]
-            ((served, _),) = server._sessions.values()
+            served = only_session(server)
             measured: Any = served._measured
             assert measured.kinds
             assert measured._news == 0
@@ -405,14 +407,15 @@ def test_probes_and_metrics(plain: Server) -> None:
         assert b"raygrad_service_sessions 0" in answer.read()
 
 
+@pytest.mark.usefixtures("here")
 def test_times_of_a_report_are_the_clients_however_long_workers_took_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = server_module.open_executor
+    opened = session_host.open_executor
 
     def slowly(*words: Any, **options: Any) -> Any:
         time.sleep(0.5)
         return opened(*words, **options)
 
-    monkeypatch.setattr(server_module, "open_executor", slowly)
+    monkeypatch.setattr(session_host, "open_executor", slowly)
     with Server(ServerOptions(port=0, workers=1)) as server, rg.Session(server.url) as session:
         began = time.monotonic()
         assert (rg.ones(3) * 2).sum().item() == 6.0

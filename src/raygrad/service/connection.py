@@ -1,15 +1,16 @@
 """A connection between service and client: whole messages over one WebSocket, sent in bounded pieces.
 
 Both sides use it; what a message means is `remote`'s and `served_session`'s affair, and that a session outlives its
-connection is `resumable_connection`'s."""
+connection is `resumable_connection`'s. Where a session has a process of its own, its messages reach that over a
+`piece_channel` instead of the WebSocket, which is the server's."""
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from websockets.protocol import State
 from websockets.sync.connection import Connection
@@ -52,11 +53,59 @@ class EncodedMessage(NamedTuple):
         return cls(pieces, total)
 
 
+class PieceSocket(Protocol):
+    """What carries messages, each in one piece or several."""
+
+    def send(self, message: bytes | Iterable[bytes | memoryview]) -> None:
+        """Send a message; waits while the other side takes nothing. Raises ConnectionClosed."""
+        ...
+
+    def recv_streaming(self) -> Iterator[bytes | str]:
+        """Give the pieces of the next message as they come; a text is none of ours. Raises ConnectionClosed."""
+        ...
+
+    def close(self, code: int, reason: str) -> None:
+        """Close it, and tell the other side."""
+        ...
+
+    def check(self) -> None:
+        """Raises ConnectionClosed if it is."""
+        ...
+
+    def break_off(self) -> None:
+        """End it at once, without a word to the other side."""
+        ...
+
+
+class WebSocket:
+    """A `PieceSocket` that is a WebSocket."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Final = connection
+
+    def send(self, message: bytes | Iterable[bytes | memoryview]) -> None:
+        self._connection.send(message)
+
+    def recv_streaming(self) -> Iterator[bytes | str]:
+        return self._connection.recv_streaming()
+
+    def close(self, code: int, reason: str) -> None:
+        self._connection.close(code, reason[:120])
+
+    def check(self) -> None:
+        if self._connection.protocol.state is not State.OPEN:
+            raise self._connection.protocol.close_exc
+
+    def break_off(self) -> None:
+        with suppress(OSError):
+            self._connection.socket.shutdown(socket.SHUT_RDWR)
+
+
 class MessageConnection:
     """Sends and receives messages. Any thread may send; one receives."""
 
-    def __init__(self, connection: Connection, max_message: int) -> None:
-        self._socket: Final = connection
+    def __init__(self, connection: PieceSocket, max_message: int) -> None:
+        self.socket: Final = connection
         self._sending = threading.Lock()
         self.max_message = max_message
         """The most bytes of a message."""
@@ -79,9 +128,9 @@ class MessageConnection:
         """
         with self._sending:
             if message.nbytes <= PIECE_BYTES:
-                self._socket.send(b"".join([bytes(piece) for piece in message.pieces]))
+                self.socket.send(b"".join([bytes(piece) for piece in message.pieces]))
             else:
-                self._socket.send(_cut(message.pieces))
+                self.socket.send(_cut(message.pieces))
 
     def receive(self) -> Any:
         """Return the next message, waiting for it.
@@ -91,7 +140,7 @@ class MessageConnection:
             ConnectionClosed: the connection is.
         """
         decoder = FrameDecoder(max_frame_bytes=self.max_message)
-        for piece in self._socket.recv_streaming():
+        for piece in self.socket.recv_streaming():
             if isinstance(piece, str):
                 raise ProtocolError("a text came where a frame was expected")
             decoder.feed(piece)
@@ -104,17 +153,15 @@ class MessageConnection:
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Close it."""
-        self._socket.close(code, reason[:120])
+        self.socket.close(code, reason)
 
     def check(self) -> None:
         """Raises ConnectionClosed if it is."""
-        if self._socket.protocol.state is not State.OPEN:
-            raise self._socket.protocol.close_exc
+        self.socket.check()
 
     def break_off(self) -> None:
         """End it at once, without a word to the other side: who sends or receives here gets a ConnectionClosed."""
-        with suppress(OSError):
-            self._socket.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.break_off()
 
 
 def _cut(pieces: Sequence[Buffer]) -> Iterator[bytes | memoryview]:

@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from raygrad import __version__
 from raygrad.errors import ProtocolError, ServiceError
 
-from .connection import MessageConnection
+from .connection import MessageConnection, WebSocket
 from .messages import SERVICE_VERSION, ClientHello, Refused, Resume, Resumed, Welcome
 from .remote import RemoteWorkers
 from .resumable_connection import ResumableConnection
@@ -81,7 +81,7 @@ def open_connection(url: str, token: str | None, ca: str | None) -> MessageConne
         raise ServiceError(f"{url} closed the connection at once; if it has TLS, use wss://", "handshake") from None
     except OSError as error:  # TimeoutError, too
         raise ServiceError(f"nothing answers at {url} ({error or type(error).__name__})", "unreachable") from None
-    return MessageConnection(socket, FIRST_MESSAGE)
+    return MessageConnection(WebSocket(socket), FIRST_MESSAGE)
 
 
 def _trusting(ca: str | None) -> ssl.SSLContext:

@@ -104,6 +104,11 @@ class ServerOptions:
             raise ValueError(f"ServerOptions(drain_seconds=...) takes seconds, 0 to a day, got {self.drain_seconds}")
 
     @property
+    def session_grace(self) -> float:
+        """Seconds for which a session outlives a broken connection."""
+        return min(self.grace, self.idle_timeout)
+
+    @property
     def tokens(self) -> tuple[str, ...]:
         """The tokens, one for each party."""
         return tuple([line.strip() for line in (self.token or "").splitlines() if line.strip()])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import queue
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -70,6 +69,9 @@ from .values import LOSSES, PICKLE_HINT, Passage, failed_answer
 
 log: Final = logging.getLogger("raygrad.service")
 
+NOTED: Final = ("session", "run", "node", "code", "error")
+"""What lines of the log have as fields of their own."""
+
 LEAST_SLICE: Final = 0.002
 """Seconds for which the driver is polled at a time, at least, before requests are looked for, while something runs."""
 
@@ -123,15 +125,10 @@ class ServedSession:
         executor: Executor,
         passage: Passage,
         options: ServerOptions,
-        party: int,
         links: Mapping[str, Any],
     ) -> None:
-        """`party` is the number of the token that its client has shown, `links` what the executor has measured."""
+        """`links` are what the executor has measured."""
         self.name = name
-        self.party: Final = party
-        self.key: Final = secrets.token_hex(16)
-        """What a client shows that goes on with it."""
-        self.began = time.time()
         self.submitted = 0
         self.failures = 0
         self._connection: Final = connection
@@ -261,8 +258,9 @@ class ServedSession:
 
     # ---- its own thread ----------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Serve requests until it is ended, and close the driver then: the body of its thread."""
+    def run(self, ending: Callable[[], None]) -> None:
+        """Serve requests until it is ended, and close the driver then, after a call of `ending`: the body of its
+        thread."""
         try:
             while not self._closed and self._connection.ended is None:
                 self._step()
@@ -275,6 +273,7 @@ class ServedSession:
             log.debug("session %s", self.name, exc_info=True, extra={"session": self.name})
         finally:
             self._closed = True
+            ending()
             self._close()
 
     def _step(self) -> None:

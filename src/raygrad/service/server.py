@@ -1,7 +1,7 @@
 """The server: one port for sessions, administration and probes, and one driver per client's session.
 
-Each connection has a thread that receives, each session one that runs its driver. Who may come in is checked before
-the WebSocket opens; versions are exchanged before anything else."""
+Each connection has a thread that receives, each session one that runs its driver, here or in a process of its own. Who
+may come in is checked before the WebSocket opens; versions are exchanged before anything else."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ import signal
 import ssl
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.sync.server import Server as SocketServer, ServerConnection, serve as serve_sockets
 
 from raygrad import __version__
-from raygrad.client.session.backends import open_executor
-from raygrad.errors import ProtocolError, RaygradError, ServiceError
+from raygrad.errors import ProtocolError, ServiceError
 
-from .connection import LEFT, MessageConnection
-from .messages import SERVICE_VERSION, Administer, Administered, ClientHello, Refused, Resume, Welcome
+from .connection import MessageConnection, WebSocket
+from .fork_server import fork_server
+from .messages import SERVICE_VERSION, Administer, Administered, ClientHello, Resume
 from .named_code import NamedModules
 from .options import ServerOptions
-from .plans import cluster_data, links_data
-from .resumable_connection import ConnectionEnded, ResumableConnection
-from .served_session import ServedSession, log
-from .values import Passage
+from .served_session import NOTED, log
+from .session_host import SessionHost, SessionIdentity, SessionState, Watcher, refuse
+from .session_process import SessionProcess
 
 HELLO_SECONDS: Final = 10.0
 """Seconds within which a client says who it is."""
+
+CLOSE_SECONDS: Final = 10.0
+"""Seconds within which a session ends when the service is stopped."""
 
 QUIET_SECONDS: Final = 2.0
 """Seconds without a word from its client after which a session without runs does not delay the end of a service."""
@@ -47,8 +48,13 @@ QUIET_SECONDS: Final = 2.0
 TAKE_OVER_SECONDS: Final = 5.0
 """Seconds for which a session waits at most for the main thread, which may be about to end."""
 
-NOTED: Final = ("session", "run", "node", "code", "error")
-"""What lines of the log have as fields of their own in JSON."""
+
+Host: TypeAlias = SessionHost | SessionProcess
+
+
+def has_own_process(options: ServerOptions) -> bool:
+    """Tell whether each session has a process of its own: its workers are threads of it."""
+    return options.address == "local"
 
 
 class Server:
@@ -63,13 +69,16 @@ class Server:
         """`opened` is called, on any thread, when workers have been opened, before their client is told."""
         self.options = options
         self._opened = opened
-        self._sessions: dict[str, tuple[ServedSession, threading.Thread]] = {}
+        self._hosts: dict[str, Host] = {}
+        """By name, the sessions that are open."""
+        self._parties: dict[str, int] = {}
+        """By name, the parties of these and of those that are being opened."""
         self._connections: set[ServerConnection] = set()
-        self._opening = 0
-        self._opening_of: Counter[int] = Counter()
         self._lock = threading.Lock()
         self._allowed = NamedModules(options.allow)
         self._allowed.load()
+        if has_own_process(options):
+            fork_server()  # its imports take a while
         self._draining = False
         self._counts = {"sessions_total": 0, "refusals_total": 0}
         self._began = time.monotonic()
@@ -116,24 +125,29 @@ class Server:
         anything for a while: what a run has made is still read, and a program that goes on may end."""
         self._draining = True
         until = time.monotonic() + seconds
-        while time.monotonic() < until and any(one.quiet < QUIET_SECONDS for one, _ in list(self._sessions.values())):
+        while time.monotonic() < until and any(one.quiet < QUIET_SECONDS for one in self._states()):
             time.sleep(0.05)
 
     def close(self) -> None:
         """Stop listening and end all sessions. Closing again does nothing."""
         self._draining = True
         with self._lock:
-            sessions = list(self._sessions.values())
-        for session, _ in sessions:
-            session.end("the service is stopped")
+            hosts = list(self._hosts.values())
+        for host in hosts:
+            host.end("the service is stopped")
         self._sockets.shutdown()
         self._thread.join()
         with self._lock:
             open_ones = list(self._connections)
         for connection in open_ones:
             threading.Thread(target=connection.close, args=(1001, "the service is stopped"), daemon=True).start()
-        for _, thread in sessions:
-            thread.join(10.0)
+        for host in hosts:
+            host.join(CLOSE_SECONDS)
+
+    def _states(self) -> list[SessionState]:
+        with self._lock:
+            hosts = list(self._hosts.values())
+        return [one.state() for one in hosts]
 
     # ---- who comes in ------------------------------------------------------------------------------------------------
 
@@ -143,7 +157,7 @@ class Server:
         if path == "/healthz":
             return connection.respond(HTTPStatus.OK, "ok\n")
         if path == "/readyz":
-            ready = not self._draining and len(self._sessions) < self.options.max_sessions
+            ready = not self._draining and len(self._parties) < self.options.max_sessions
             return connection.respond(
                 HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "ready\n" if ready else "not ready\n"
             )
@@ -177,10 +191,10 @@ class Server:
         log.warning("refused %s: %s", host, code, extra={"code": code})
 
     def _metrics(self) -> str:
-        sessions = [session for session, _ in list(self._sessions.values())]
+        states = self._states()
         figures = [
-            ("raygrad_service_sessions", "gauge", len(sessions)),
-            ("raygrad_service_runs", "gauge", sum(one.active for one in sessions)),
+            ("raygrad_service_sessions", "gauge", len(states)),
+            ("raygrad_service_runs", "gauge", sum(one.active for one in states)),
             ("raygrad_service_sessions_total", "counter", self._counts["sessions_total"]),
             ("raygrad_service_refusals_total", "counter", self._counts["refusals_total"]),
         ]
@@ -190,33 +204,20 @@ class Server:
         """Serve one connection: the body of its thread."""
         with self._lock:
             self._connections.add(socket)
-        connection = MessageConnection(socket, self.options.max_message)
-        session: ServedSession | None = None
+        connection = MessageConnection(WebSocket(socket), self.options.max_message)
         party = self._party(socket.request) or 0
         try:
             first = self._first_message(connection)
             if isinstance(first, Resume):
-                session = self._resumed(connection, first, party)
+                self._resumed(first, party).serve(connection, first)
             elif first.admin:
                 self._administer(connection, party)
             else:
-                session = self._open(connection, first, party)
-            if session is not None:
-                session.receive(connection)
-        except ConnectionClosed as error:
-            if session is not None:
-                left = error.rcvd is not None and error.rcvd.code in LEFT
-                if left or not session.await_client():
-                    session.end("its client has closed it" if left else "its client is gone")
+                self._new_session(socket, first, party).serve(connection, first)
+        except ConnectionClosed:
+            pass
         except Exception as error:  # of any kind: what came is the other side's, and no thread of this side ends by it
-            code = error.code if isinstance(error, ServiceError) else "protocol"
-            self._refused(socket, code)
-            if not isinstance(error, RaygradError | ConnectionEnded):
-                log.debug("a message that could not be read", exc_info=True)
-            with suppress(ConnectionClosed, RaygradError):
-                connection.send(Refused(code, str(error)))
-            if session is not None:
-                session.end(f"its client was refused: {code}")
+            self._refused(socket, refuse(connection, error))
         finally:
             with self._lock:
                 self._connections.discard(socket)
@@ -251,33 +252,62 @@ class Server:
 
     # ---- sessions ----------------------------------------------------------------------------------------------------
 
-    def _resumed(self, connection: MessageConnection, resume: Resume, party: int) -> ServedSession:
-        """Return the session that goes on over this connection."""
+    def _resumed(self, resume: Resume, party: int) -> Host:
+        """Return the session that goes on."""
         if resume.epoch != self._epoch:
             raise ServiceError("this service was started anew since; what the session had is gone", "restarted")
         with self._lock:
-            session, _ = self._sessions.get(resume.session, (None, None))
+            host = self._hosts.get(resume.session)
         if (
-            session is None
-            or session.party != party
-            or not hmac.compare_digest(session.key.encode(), resume.key.encode())
+            host is None
+            or host.identity.party != party
+            or not hmac.compare_digest(host.identity.key.encode(), resume.key.encode())
         ):
             raise ServiceError("the session has ended here", "unknown session")
-        session.resume(connection, resume.taken)
-        log.info("session %s goes on over another connection", session.name, extra={"session": session.name})
-        return session
+        return host
 
-    def _open(self, connection: MessageConnection, hello: ClientHello, party: int) -> ServedSession:
-        asked = time.monotonic()
+    def _new_session(self, socket: ServerConnection, hello: ClientHello, party: int) -> Host:
         most = self.options.workers
         if most is not None and hello.workers > most:
             raise ServiceError(f"{hello.workers} workers are asked for; a session has up to {most} here", "quota")
+        identity = SessionIdentity(secrets.token_hex(8), secrets.token_hex(16), self._epoch, party)
+        self._admit(identity)
+
+        def refused(code: str) -> None:
+            self._refused(socket, code)
+
+        watcher = Watcher(
+            opened=self._opened,
+            refused=refused,
+            ending=lambda: None,
+            ended=lambda: self._forget(identity),
+        )
+        try:
+            if has_own_process(self.options):
+                host = SessionProcess(identity, self.options, watcher)
+            else:
+                host = SessionHost(identity, self.options, self._allowed, watcher)
+        except BaseException:
+            self._forget(identity)
+            raise
+        with self._lock:
+            if identity.name in self._parties:  # it may have ended already
+                self._hosts[identity.name] = host
+                self._counts["sessions_total"] += 1
+        return host
+
+    def _admit(self, identity: SessionIdentity) -> None:
+        """Note a session that is to open.
+
+        Raises:
+            ServiceError: there are too many, or the service is being stopped.
+        """
         with self._lock:
             if self._draining:
                 raise ServiceError("this service is being stopped and takes no sessions", "draining")
-            if len(self._sessions) + self._opening >= self.options.max_sessions:
+            if len(self._parties) >= self.options.max_sessions:
                 raise ServiceError(f"this service has {self.options.max_sessions} sessions, its most", "quota")
-            own = sum(session.party == party for session, _ in self._sessions.values()) + self._opening_of[party]
+            own = sum([party == identity.party for party in self._parties.values()])
             most_own = self.options.max_sessions_per_token
             if most_own is not None and own >= most_own:
                 raise ServiceError(
@@ -285,74 +315,12 @@ class Server:
                     "max_sessions_per_token (--max-sessions-per-token)",
                     "sessions",
                 )
-            self._opening += 1
-            self._opening_of[party] += 1
-        try:
-            executor = open_executor(
-                self.options.address,
-                workers=hello.workers or most,
-                strict=self.options.address == "local",
-                blas_threads=hello.blas_threads,
-                options={},
-                serves_others=hello.allow_pickle or bool(self._allowed),
-            )
-            try:
-                self._opened()
-                links = executor.links()
-            except BaseException:
-                executor.close()
-                raise
-            name, grace = secrets.token_hex(8), min(self.options.grace, self.options.idle_timeout)
-            lasting = ResumableConnection(connection, grace=grace)
-            session = ServedSession(
-                name, lasting, executor, Passage(hello.allow_pickle, self._allowed), self.options, party, links
-            )
-            thread = threading.Thread(target=self._run, args=(session, lasting), name=f"raygrad-{name}", daemon=True)
-            with self._lock:
-                self._sessions[name] = session, thread
-                self._counts["sessions_total"] += 1
-        finally:
-            with self._lock:
-                self._opening -= 1
-                self._opening_of[party] -= 1
-        cluster, measured = cluster_data(executor.cluster), links_data(links)
-        unasked, most_bytes = executor.reports_unasked, self.options.max_message
-        thread.start()
-        welcome = Welcome(
-            session=name,
-            key=session.key,
-            epoch=self._epoch,
-            grace=grace,
-            cluster=cluster,
-            links=measured,
-            reports_unasked=unasked,
-            max_message=most_bytes,
-            asked=asked,
-            clock=time.monotonic(),
-        )
-        try:
-            connection.send(welcome)
-        except BaseException:
-            session.end("its client is gone")
-            raise
-        log.info("session %s opened with %d workers", name, len(executor.cluster.workers), extra={"session": name})
-        return session
+            self._parties[identity.name] = identity.party
 
-    def _run(self, session: ServedSession, connection: ResumableConnection) -> None:
-        """Run a session, and tell its client why it ended if that was not the client's doing."""
-        try:
-            session.run()
-        finally:
-            with self._lock:
-                del self._sessions[session.name]
-            why = session.why or connection.ended or ""
-            if session.why:
-                with suppress(ConnectionEnded, RaygradError):
-                    connection.send(Refused("ended", session.why), waits=False)
-            connection.close()
-            level, noted = logging.WARNING if session.why else logging.INFO, {"session": session.name}
-            shown = " ".join(why.split())[:300]  # one line, whatever its client has sent
-            log.log(level, "session %s ended: %s", session.name, shown, extra=noted)
+    def _forget(self, identity: SessionIdentity) -> None:
+        with self._lock:
+            self._parties.pop(identity.name, None)
+            self._hosts.pop(identity.name, None)
 
     def _administer(self, connection: MessageConnection, party: int) -> None:
         """Answer one request of an administrator, who sees the sessions of his own token."""
@@ -360,22 +328,24 @@ class Server:
         if not isinstance(request, Administer):
             raise ProtocolError("an administrator sends Administer")
         with self._lock:
-            sessions = {name: one for name, (one, _) in self._sessions.items() if one.party == party}
+            hosts = {name: one for name, one in self._hosts.items() if one.identity.party == party}
         answer: Any
         if request.what == "status":
+            states = [one.state() for one in hosts.values()]
             answer = {
                 "version": __version__,
                 "python": platform.python_version(),
                 "protocol": SERVICE_VERSION,
                 "address": self.options.address,
-                "sessions": len(sessions),
+                "sessions": len(states),
                 "max_sessions": self.options.max_sessions,
-                "runs": sum(one.active for one in sessions.values()),
+                "runs": sum(one.active for one in states),
                 "uptime": time.monotonic() - self._began,
                 "draining": self._draining,
                 **self._counts,
             }
         elif request.what == "sessions":
+            states = {name: one.state() for name, one in hosts.items()}
             answer = [
                 {
                     "session": name,
@@ -384,12 +354,12 @@ class Server:
                     "active": one.active,
                     "failed": one.failures,
                 }
-                for name, one in sessions.items()
+                for name, one in states.items()
             ]
         elif request.what == "cancel":
-            if request.session not in sessions:
+            if request.session not in hosts:
                 raise ServiceError(f"there is no session {request.session!r} here", "unknown session")
-            answer = sessions[request.session].cancel_all()
+            answer = hosts[request.session].cancel_all()
         else:
             raise ProtocolError(f"an administrator cannot ask for {request.what[:40]!r}")
         connection.send(Administered(json.dumps(answer)))

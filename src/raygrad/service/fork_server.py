@@ -1,0 +1,219 @@
+"""A process that forks one for each session: it has imported raygrad, and has no threads that a fork would break.
+
+It ends with the server's process, as the end of their socket tells it, and on Linux sessions' processes end with it.
+Both are in a session of their own, in the sense of the system, and take no heed of SIGINT and SIGTERM: the server says
+when a session ends."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+
+from raygrad.errors import ServiceError
+
+FORK_SECONDS: Final = 60.0
+"""Seconds within which a process is there; the first one has to wait for imports."""
+
+SECRETS: Final = ("RAYGRAD_TOKEN",)
+"""Variables of the environment that sessions do not get."""
+
+_PROGRAM: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from raygrad.service.session_process_main import main; main(int(sys.argv[2]))"
+)
+
+_DIES_WITH_PARENT: Final = 1
+"""PR_SET_PDEATHSIG."""
+
+
+class ForkedProcess:
+    """A process that has been forked."""
+
+    def __init__(self, pid: int, kill: Callable[[], None]) -> None:
+        self.pid: Final = pid
+        self.kill: Final = kill
+        """Kills it, if it is still there."""
+        self._ended = threading.Event()
+        self._status = 0
+
+    def note_end(self, status: int) -> None:
+        """Note that it has ended, with a status as `os.waitpid` gives it."""
+        self._status = status
+        self._ended.set()
+
+    def end_within(self, seconds: float) -> str | None:
+        """Wait for its end; return how it ended, or None if it has not."""
+        if not self._ended.wait(seconds):
+            return None
+        code = os.waitstatus_to_exitcode(self._status)
+        return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+
+class ForkServer:
+    """The process that forks, as seen by the one that asks it to."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        environment = {name: value for name, value in os.environ.items() if name not in SECRETS}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env=environment,
+            )
+        self._asking = threading.Lock()
+        self._started: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._forked: dict[int, ForkedProcess] = {}
+        self._lock = threading.Lock()
+        """Guards what is forked."""
+        threading.Thread(target=self._read, name="raygrad-fork-server", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process is."""
+        return self._process.poll() is None
+
+    def fork(self, control: socket.socket) -> ForkedProcess:
+        """Return a new process, which `session_process_main` runs with this socket.
+
+        Raises:
+            ServiceError: the system gave none.
+        """
+        with self._asking:
+            try:
+                socket.send_fds(self._socket, [b'{"fork": true}\n'], [control.fileno()])
+                pid = self._started.get(timeout=FORK_SECONDS)
+            except (OSError, queue.Empty):
+                pid = 0
+        with self._lock:
+            found = self._forked.get(pid)
+        if found is None:
+            raise ServiceError("the service could not start a process for this session: its log says why", "process")
+        return found
+
+    def _kill(self, pid: int) -> None:
+        with self._asking, suppress(OSError):
+            self._socket.sendall(json.dumps({"kill": pid}).encode() + b"\n")
+
+    def _read(self) -> None:
+        with self._socket.makefile("r") as lines:
+            for line in lines:
+                told: dict[str, int] = json.loads(line)
+                pid = told["pid"]
+                with self._lock:
+                    if "status" in told:
+                        self._forked.pop(pid).note_end(told["status"])
+                    elif pid:
+                        self._forked[pid] = ForkedProcess(pid, lambda pid=pid: self._kill(pid))
+                if "status" not in told:
+                    self._started.put(pid)
+        with self._lock:
+            left = list(self._forked.values())
+        for one in left:
+            one.note_end(signal.SIGKILL)
+        self._started.put(0)
+
+
+_current: ForkServer | None = None
+_current_lock: Final = threading.Lock()
+
+
+def fork_server() -> ForkServer:
+    """Return the fork server of this process, which goes on for as long as the process; start it if there is none."""
+    global _current
+    with _current_lock:
+        if _current is None or not _current.alive:
+            _current = ForkServer()
+        return _current
+
+
+# ---- in the process that forks ---------------------------------------------------------------------------------------
+
+
+def serve_forks(descriptor: int, run: Callable[[socket.socket], None]) -> None:
+    """Fork a process for each request, which runs `run` with the socket that came with it: the body of the fork
+    server's process."""
+    asked = socket.socket(fileno=descriptor)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)  # not SIG_IGN, which programs that a session starts would inherit
+
+    def reap(_number: int, _frame: object) -> None:
+        _reap(asked)
+
+    signal.signal(signal.SIGCHLD, reap)
+    received = b""
+    sockets: list[int] = []
+    while True:
+        data, came, _, _ = socket.recv_fds(asked, 4096, 16)
+        if not data:
+            os._exit(0)
+        sockets += came
+        *lines, received = (received + data).split(b"\n")
+        for line in lines:
+            request: dict[str, Any] = json.loads(line)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # an end is told after a start
+            if "kill" in request:
+                with suppress(ProcessLookupError):
+                    os.kill(request["kill"], signal.SIGKILL)
+            else:
+                _fork(asked, sockets.pop(0), run)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    pass
+
+
+def _reap(asked: socket.socket) -> None:
+    with suppress(ChildProcessError, OSError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            asked.sendall(json.dumps({"pid": ended[0], "status": ended[1]}).encode() + b"\n")
+
+
+def _fork(asked: socket.socket, descriptor: int, run: Callable[[socket.socket], None]) -> None:
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        traceback.print_exc()
+        pid = -1
+    if pid == 0:
+        _run_child(asked, descriptor, parent, run)
+    os.close(descriptor)
+    asked.sendall(json.dumps({"pid": max(pid, 0)}).encode() + b"\n")
+
+
+def _run_child(asked: socket.socket, descriptor: int, parent: int, run: Callable[[socket.socket], None]) -> None:
+    code = 1
+    try:
+        asked.close()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == parent:
+            np.random.seed()  # else sessions would draw the same numbers
+            run(socket.socket(fileno=descriptor))
+            code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(code)
