@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 import raygrad as rg
 from raygrad.errors import ServiceError
 from raygrad.service import Server, ServerOptions, admin, session_process
+from raygrad.service.messages import Resume, Resumed
+from raygrad.service.opening import first_answer, hello, open_connection
 from raygrad.service.served_session import log
 
 from .servers import server_process
@@ -227,3 +230,22 @@ def test_a_module_that_cannot_be_imported_again_is_told(tmp_path: Path, monkeypa
         with pytest.raises(ServiceError, match=r"once_only.*a second time"):
             rg.Session(server.url).start()
         assert admin.status(server.url)["sessions"] == 0
+
+
+def test_the_end_of_a_connection_that_was_replaced_ends_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_process, "STOP_SECONDS", RUNS_ON)
+    with Server(ServerOptions(port=0, workers=1, grace=0.2)) as server:
+        first = open_connection(server.url, None, None)
+        first.send(hello(admin=False))
+        welcome = first_answer(first, server.url)
+        second = open_connection(server.url, None, None)
+        second.send(Resume(welcome.session, welcome.key, welcome.epoch, 0))
+        assert isinstance(first_answer(second, server.url), Resumed)
+        with pytest.raises(ConnectionClosed):
+            first.receive()
+        time.sleep(3 * (welcome.grace + RUNS_ON))
+        assert len(admin.sessions(server.url)) == 1
+        second.break_off()
+        assert eventually(lambda: not admin.sessions(server.url))
+        for one in (first, second):
+            one.close()

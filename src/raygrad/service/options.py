@@ -32,7 +32,7 @@ class ServerOptions:
     allow: tuple[str, ...] = ()
     """Modules whose Functions, hooks and other code clients may name: what each defines, not what it imports."""
     address: str = "local"
-    """Where workers run: "local" (in this process), "ray" or "ray:HOST:PORT"."""
+    """Where workers run: "local" (in a process for each session), "ray" or "ray:HOST:PORT"."""
     workers: int | None = None
     """The most workers of a session, and how many one gets that does not say; None: as many as the address offers."""
     max_sessions: int = 16

@@ -41,6 +41,9 @@ STATE_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 10.0
 """Seconds within which a session that ends has let go of its workers; then it is killed."""
 
+MOST_LINE: Final = 1 << 20
+"""Bytes of a line that a process says."""
+
 DEATH_SECONDS: Final = 1.0
 """Seconds within which the end of a process is known after that of its sockets."""
 
@@ -69,13 +72,17 @@ class SessionProcess:
         self._over = False
         """It has let go of its workers, or is no more."""
         self._control, theirs = socket.socketpair()
-        with theirs:
-            self._process = fork_server().fork(theirs)
+        try:
+            with theirs:
+                self._process = fork_server().fork(theirs)
+        except BaseException:
+            self._control.close()
+            raise
         threading.Thread(target=self._read, name=f"raygrad-{identity.name}", daemon=True).start()
         there = replace(options, host="127.0.0.1", token=None, tls_cert=None, tls_key=None)  # no secrets
+        level = log.getEffectiveLevel()
+        given = {"identity": identity, "options": asdict(there), "level": level, "path": sys.path}
         try:
-            level = log.getEffectiveLevel()
-            given = {"identity": identity, "options": asdict(there), "level": level, "path": sys.path}
             self._ask("host", given, seconds=HOST_SECONDS)
         except BaseException:
             self._ending = True
@@ -90,6 +97,7 @@ class SessionProcess:
         channel = PieceChannel(here)
         with self._lock:
             self._connections += 1
+            serial = self._connections
         try:
             try:
                 with there:
@@ -97,25 +105,23 @@ class SessionProcess:
                 MessageConnection(channel, connection.max_message).send(first)
             except ServiceError as error:
                 self._watcher.refused(refuse(connection, error))
-                self._watch_for_client(self._grace)
+                self._watch_for_client(serial, self._grace)
                 return
             back = threading.Thread(target=self._pass_back, args=(channel, connection), daemon=True)
             back.start()
             left = _pass_on(connection.socket, channel)
-            self._watch_for_client(0.0 if left else self._grace)
+            self._watch_for_client(serial, 0.0 if left else self._grace)
             back.join()
         finally:
             channel.free()
 
-    def _watch_for_client(self, seconds: float) -> None:
-        """Have the session end if no other connection comes in time. It sees to that itself, unless what it runs lets
-        none of its threads go on."""
-        with self._lock:
-            count = self._connections
+    def _watch_for_client(self, serial: int, seconds: float) -> None:
+        """Have the session end if no connection comes in time after that of a number. It sees to that itself, unless
+        what it runs lets none of its threads go on."""
 
         def look() -> None:
             with self._lock:
-                gone = count == self._connections
+                gone = serial == self._connections
             if gone:
                 self._stop_in_time()
 
@@ -203,9 +209,9 @@ class SessionProcess:
         return answer["value"]
 
     def _read(self) -> None:
-        """Take what the process says: the body of a thread."""
-        with suppress(OSError, ValueError), self._control.makefile("r") as lines:
-            for line in lines:
+        """Take what the process says until it ends, and see that it does: the body of a thread."""
+        with suppress(OSError, ValueError, KeyError, TypeError), self._control.makefile("rb") as lines:
+            while line := lines.readline(MOST_LINE):
                 self._told(json.loads(line))
         self._answers.put(None)
         how = self._death()
@@ -213,6 +219,7 @@ class SessionProcess:
             noted = {"session": self.identity.name, "code": "process"}
             log.warning("session %s: its process ended: %s", self.identity.name, how, extra=noted)
         self._be_over()
+        self.join(DEATH_SECONDS)
         self._control.close()
 
     def _told(self, told: dict[str, Any]) -> None:
