@@ -21,7 +21,7 @@ LARGEST_CYCLE = 3
 LAZY: dict[tuple[str, str], str] = {
     # (module, what it imports inside of a function): the reason
     ("raygrad.autograd.devices.backends.cuda", "cupy"): "is optional",
-    ("raygrad.client.session.backends", "raygrad.service.opening"): "is optional",
+    ("raygrad.client.session.backends", "raygrad.service.client.opening"): "is optional",
     ("raygrad.autograd.devices", "raygrad.autograd.devices"): "is loaded where a device of it is asked for",
     ("raygrad.autograd.methods.conversions", "asyncio"): "takes long to load, and who awaits a tensor has it",
     ("raygrad.client", "raygrad.workers.executors.ray"): "needs Ray, which is optional",

@@ -18,8 +18,8 @@ from websockets.sync.client import connect
 import raygrad as rg
 from raygrad.proto.codec.frames import FrameDecoder, NeedData
 from raygrad.service import admin
-from raygrad.service.connection import EncodedMessage, MessageConnection
-from raygrad.service.messages import Taken, decode, encode
+from raygrad.service.protocol.connection import EncodedMessage, MessageConnection
+from raygrad.service.protocol.messages import Taken, decode, encode
 
 from . import allowed_programs as allowed
 from .servers import server_process

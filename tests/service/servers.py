@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from raygrad.service import Server, server as server_module
+from raygrad.service import Server
+from raygrad.service.server import server as server_module
 
 SCRIPT = """
 import json, sys

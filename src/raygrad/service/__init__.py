@@ -4,6 +4,6 @@
 
 from __future__ import annotations
 
-from . import admin as admin
-from .options import ServerOptions as ServerOptions
-from .server import Server as Server, serve as serve
+from .client import admin as admin
+from .server.options import ServerOptions as ServerOptions
+from .server.server import Server as Server, serve as serve

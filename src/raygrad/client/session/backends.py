@@ -68,7 +68,7 @@ def open_workers(
     """
     check_options(address, workers=workers, gpus=gpus, strict=strict, options=options)
     if is_service(address):
-        from raygrad.service.opening import open_service
+        from raygrad.service.client.opening import open_service
 
         return open_service(address, workers=workers, blas_threads=blas_threads, options=options)
     return ExecutorWorkers(
@@ -121,7 +121,7 @@ def check_reachable(address: str, ca: str | None = None) -> None:
     if address == "local":
         return
     if is_service(address):
-        from raygrad.service.opening import open_connection
+        from raygrad.service.client.opening import open_connection
 
         open_connection(address, None, ca).close()
         return

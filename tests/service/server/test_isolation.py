@@ -18,12 +18,13 @@ from websockets.exceptions import ConnectionClosed
 
 import raygrad as rg
 from raygrad.errors import ServiceError
-from raygrad.service import Server, ServerOptions, admin, session_process
-from raygrad.service.messages import Resume, Resumed
-from raygrad.service.opening import first_answer, hello, open_connection
-from raygrad.service.served_session import log
+from raygrad.service import Server, ServerOptions, admin
+from raygrad.service.client.opening import first_answer, hello, open_connection
+from raygrad.service.protocol.messages import Resume, Resumed
+from raygrad.service.server import session_process
+from raygrad.service.server.served_session import log
 
-from .servers import server_process
+from ..servers import server_process
 
 RUNS_ON = 0.2
 """Seconds that a session has to end, in tests of one that does not."""

@@ -21,11 +21,11 @@ from websockets.exceptions import ConnectionClosed
 
 from raygrad.errors import ServiceError
 
-from .connection import LEFT, MessageConnection, PieceSocket
+from ..protocol.connection import LEFT, MessageConnection, PieceSocket
+from ..protocol.messages import ClientHello, Refused, Resume
+from ..protocol.piece_channel import PieceChannel
 from .fork_server import fork_server
-from .messages import ClientHello, Refused, Resume
 from .options import ServerOptions
-from .piece_channel import PieceChannel
 from .served_session import log
 from .session_host import SessionIdentity, SessionState, Watcher, refuse
 

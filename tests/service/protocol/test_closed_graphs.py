@@ -19,14 +19,14 @@ from raygrad.proto.ir.nodes import UNPLACED, USER_CODE, HookCall
 from raygrad.proto.ir.runtime_nodes import Emit
 from raygrad.proto.ir.signatures import ObservedFixed
 from raygrad.service import Server, ServerOptions
-from raygrad.service.closed_graphs import closed_graph, emitted, opened_graph
-from raygrad.service.messages import Submit
-from raygrad.service.named_code import NamedModules
-from raygrad.service.resumable_connection import ResumableConnection
+from raygrad.service.protocol.closed_graphs import closed_graph, emitted, opened_graph
+from raygrad.service.protocol.messages import Submit
+from raygrad.service.protocol.named_code import NamedModules
+from raygrad.service.protocol.resumable_connection import ResumableConnection
 from raygrad.workers.code.warning_filters import pack_filters, unpack_filters
 
-from . import allowed_programs as allowed
-from .servers import server_process
+from .. import allowed_programs as allowed
+from ..servers import server_process
 
 MODULES = NamedModules((allowed.__name__,))
 

@@ -11,10 +11,10 @@ import pytest
 import raygrad as rg
 from raygrad.errors import ServiceError
 from raygrad.service import Server, ServerOptions, admin
-from raygrad.service.quotas import Rate
+from raygrad.service.server.quotas import Rate
 
-from . import allowed_programs as allowed
-from .servers import here as here, only_session
+from .. import allowed_programs as allowed
+from ..servers import here as here, only_session
 
 
 def served(**options: Any) -> Server:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .fuzzing import run
+from ..fuzzing import run
 
 FRAMES = int(os.environ.get("RAYGRAD_FUZZ_FRAMES", "3000"))
 

@@ -18,14 +18,14 @@ from raygrad.client.session.backends import open_executor
 from raygrad.errors import RaygradError, ServiceError
 from raygrad.workers.executors.base import Executor
 
-from .connection import LEFT, MessageConnection
-from .messages import ClientHello, Refused, Resume, Welcome
-from .named_code import NamedModules
+from ..protocol.connection import LEFT, MessageConnection
+from ..protocol.messages import ClientHello, Refused, Resume, Welcome
+from ..protocol.named_code import NamedModules
+from ..protocol.plans import cluster_data, links_data
+from ..protocol.resumable_connection import ConnectionEnded, ResumableConnection
+from ..protocol.values import Passage
 from .options import ServerOptions
-from .plans import cluster_data, links_data
-from .resumable_connection import ConnectionEnded, ResumableConnection
 from .served_session import ServedSession, log
-from .values import Passage
 
 
 class SessionIdentity(NamedTuple):

@@ -24,10 +24,12 @@ from websockets.sync.client import connect
 
 import raygrad as rg
 from raygrad.errors import RunCancelled, ServiceError
-from raygrad.service import Server, ServerOptions, admin, opening, remote, session_host
-from raygrad.service.messages import Learn
+from raygrad.service import Server, ServerOptions, admin
+from raygrad.service.client import opening, remote
+from raygrad.service.protocol.messages import Learn
+from raygrad.service.server import session_host
 
-from .servers import here as here, only_session, server_process
+from ..servers import here as here, only_session, server_process
 
 
 class Doubled(rg.autograd.Function):

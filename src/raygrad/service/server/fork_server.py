@@ -32,7 +32,7 @@ SECRETS: Final = ("RAYGRAD_TOKEN",)
 
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from raygrad.service.session_process_main import main; main(int(sys.argv[2]))"
+    "from raygrad.service.server.session_process_main import main; main(int(sys.argv[2]))"
 )
 
 _DIES_WITH_PARENT: Final = 1

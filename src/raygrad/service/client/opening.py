@@ -16,10 +16,10 @@ from websockets.sync.client import connect
 from raygrad import __version__
 from raygrad.errors import ProtocolError, ServiceError
 
-from .connection import MessageConnection, WebSocket
-from .messages import SERVICE_VERSION, ClientHello, Refused, Resume, Resumed, Welcome
+from ..protocol.connection import MessageConnection, WebSocket
+from ..protocol.messages import SERVICE_VERSION, ClientHello, Refused, Resume, Resumed, Welcome
+from ..protocol.resumable_connection import ResumableConnection
 from .remote import RemoteWorkers
-from .resumable_connection import ResumableConnection
 
 OPEN_SECONDS: Final = 10.0
 """Seconds within which a service answers."""

@@ -16,12 +16,12 @@ from websockets.exceptions import ConnectionClosed
 
 from raygrad.errors import RaygradError, ServiceError
 
-from .connection import MessageConnection
+from ..protocol.connection import MessageConnection
+from ..protocol.messages import ClientHello, Resume
+from ..protocol.named_code import NamedModules
+from ..protocol.piece_channel import PieceChannel
 from .fork_server import serve_forks
-from .messages import ClientHello, Resume
-from .named_code import NamedModules
 from .options import ServerOptions
-from .piece_channel import PieceChannel
 from .served_session import NOTED, log
 from .session_host import SessionHost, SessionIdentity, Watcher
 

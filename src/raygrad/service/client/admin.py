@@ -7,7 +7,7 @@ from typing import Any
 
 from raygrad.errors import ServiceError
 
-from .messages import Administer, Administered
+from ..protocol.messages import Administer, Administered
 from .opening import first_answer, hello, open_connection
 
 

@@ -38,10 +38,10 @@ from raygrad.workers.executors.session_driver import DriverSettings, PlannedGrap
 from raygrad.workers.values.emit_chunks import ChunkStore, EmitChunk
 from raygrad.workers.values.packed_values import POISON
 
-from .closed_graphs import closed_graph, emitted
-from .closed_tensors import closed_around
-from .connection import LEFT, MessageConnection
-from .messages import (
+from ..protocol.closed_graphs import closed_graph, emitted
+from ..protocol.closed_tensors import closed_around
+from ..protocol.connection import LEFT, MessageConnection
+from ..protocol.messages import (
     Answer,
     Ask,
     Declined,
@@ -63,10 +63,10 @@ from .messages import (
     Submit,
     Welcome,
 )
-from .named_code import CodeName, NamedModules, check_no_registrations, name_of, source_digest
-from .plans import cluster_data, cluster_of, links_of, paths_data, plan_of
-from .resumable_connection import ConnectionEnded, ResumableConnection
-from .values import LOSSES, Passage, error_of
+from ..protocol.named_code import CodeName, NamedModules, check_no_registrations, name_of, source_digest
+from ..protocol.plans import cluster_data, cluster_of, links_of, paths_data, plan_of
+from ..protocol.resumable_connection import ConnectionEnded, ResumableConnection
+from ..protocol.values import LOSSES, Passage, error_of
 
 WAIT_SLICE: Final = 0.25
 """Seconds between looks whether a wait is over."""

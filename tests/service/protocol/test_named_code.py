@@ -13,18 +13,20 @@ import pytest
 
 import raygrad as rg
 from raygrad.errors import ServiceError
-from raygrad.service import Server, ServerOptions, closed_tensors, named_code, remote
-from raygrad.service.connection import EncodedMessage, MessageConnection
-from raygrad.service.messages import LearnNamed
-from raygrad.service.named_code import CodeName, NamedModules
-from raygrad.service.resumable_connection import ResumableConnection
+from raygrad.service import Server, ServerOptions
+from raygrad.service.client import remote
+from raygrad.service.protocol import closed_tensors, named_code
+from raygrad.service.protocol.connection import EncodedMessage, MessageConnection
+from raygrad.service.protocol.messages import LearnNamed
+from raygrad.service.protocol.named_code import CodeName, NamedModules
+from raygrad.service.protocol.resumable_connection import ResumableConnection
 from raygrad.workers.code import nested_tensors, unpickling
 from raygrad.workers.interpreter import compiler
 from raygrad.workers.values import device_staging
 
-from . import allowed_programs as allowed
-from .other_programs import Elsewhere
-from .servers import server_process
+from .. import allowed_programs as allowed
+from ..other_programs import Elsewhere
+from ..servers import server_process
 
 MODULE = allowed.__name__
 

@@ -10,11 +10,12 @@ import raygrad as rg
 from raygrad.errors import ProtocolError, ServiceError
 from raygrad.scheduler.model.costs import LinkCost
 from raygrad.scheduler.model.measured_costs import LINK_FIGURES
-from raygrad.service import Server, ServerOptions, session_host
-from raygrad.service.plans import links_data, links_of
+from raygrad.service import Server, ServerOptions
+from raygrad.service.protocol.plans import links_data, links_of
+from raygrad.service.server import session_host
 from raygrad.workers.executors.inprocess import InProcessExecutor
 
-from .servers import here as here, only_session
+from ..servers import here as here, only_session
 
 MEASURED: dict[str, Any] = {
     "call_seconds": 0.0005,

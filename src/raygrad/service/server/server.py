@@ -27,10 +27,10 @@ from websockets.sync.server import Server as SocketServer, ServerConnection, ser
 from raygrad import __version__
 from raygrad.errors import ProtocolError, ServiceError
 
-from .connection import MessageConnection, WebSocket
+from ..protocol.connection import MessageConnection, WebSocket
+from ..protocol.messages import SERVICE_VERSION, Administer, Administered, ClientHello, Resume
+from ..protocol.named_code import NamedModules
 from .fork_server import fork_server
-from .messages import SERVICE_VERSION, Administer, Administered, ClientHello, Resume
-from .named_code import NamedModules
 from .options import ServerOptions
 from .served_session import NOTED, log
 from .session_host import SessionHost, SessionIdentity, SessionState, Watcher, refuse

@@ -16,8 +16,8 @@ import raygrad as rg
 from raygrad.errors import ServiceError
 from raygrad.service import Server, ServerOptions, admin
 
-from .proxies import CuttingProxy
-from .servers import server_process
+from ..proxies import CuttingProxy
+from ..servers import server_process
 
 CUTS = int(os.environ.get("RAYGRAD_CUTS", "30"))
 

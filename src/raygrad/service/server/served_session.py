@@ -36,10 +36,10 @@ from raygrad.workers.executors.run_state import Lost
 from raygrad.workers.executors.session_driver import DriverSettings
 from raygrad.workers.values.emit_chunks import HeldChunk
 
-from .closed_graphs import closed_graph, emitted, opened_graph
-from .closed_tensors import checked_emit
-from .connection import MessageConnection
-from .messages import (
+from ..protocol.closed_graphs import closed_graph, emitted, opened_graph
+from ..protocol.closed_tensors import checked_emit
+from ..protocol.connection import MessageConnection
+from ..protocol.messages import (
     Answer,
     Ask,
     Declined,
@@ -59,13 +59,13 @@ from .messages import (
     StillRunning,
     Submit,
 )
-from .named_code import CodeName
+from ..protocol.named_code import CodeName
+from ..protocol.plans import cluster_of, paths_of, plan_data
+from ..protocol.resumable_connection import ConnectionEnded, ResumableConnection
+from ..protocol.values import LOSSES, PICKLE_HINT, Passage, failed_answer
 from .options import ServerOptions
-from .plans import cluster_of, paths_of, plan_data
 from .quotas import SECONDS, Usage
-from .resumable_connection import ConnectionEnded, ResumableConnection
 from .run_times import RunTimes
-from .values import LOSSES, PICKLE_HINT, Passage, failed_answer
 
 log: Final = logging.getLogger("raygrad.service")
 

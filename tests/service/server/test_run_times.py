@@ -14,9 +14,9 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 from raygrad.scheduler.model.plan import Cluster, Plan
 from raygrad.scheduler.planning.planner import make_plan
-from raygrad.service.run_times import RunTimes
+from raygrad.service.server.run_times import RunTimes
 
-from ..workers.conftest import Graphs
+from ...workers.conftest import Graphs
 
 CLUSTER = Cluster.of(1)
 

@@ -13,15 +13,15 @@ import raygrad as rg
 from raygrad.autograd.functions.nested import flattened_tensors
 from raygrad.errors import NotShippable, ProtocolError, RaygradError, ServiceError
 from raygrad.proto.codec.values import Blob, pack_values, unpack_values
-from raygrad.service.closed_contexts import opened_context
-from raygrad.service.closed_tensors import checked_emit, closed_around, opened_around_tensors, pickle_around
-from raygrad.service.closed_values import closed, closed_bytes, opened, opened_bytes
-from raygrad.service.named_code import NamedModules
-from raygrad.service.values import Passage
+from raygrad.service.protocol.closed_contexts import opened_context
+from raygrad.service.protocol.closed_tensors import checked_emit, closed_around, opened_around_tensors, pickle_around
+from raygrad.service.protocol.closed_values import closed, closed_bytes, opened, opened_bytes
+from raygrad.service.protocol.named_code import NamedModules
+from raygrad.service.protocol.values import Passage
 from raygrad.workers.code.pickling import pickle_around_tensors
 from raygrad.workers.code.unpickling import load
 
-from . import allowed_programs as allowed
+from .. import allowed_programs as allowed
 
 MODULES = NamedModules((allowed.__name__,))
 
