@@ -29,7 +29,7 @@ from ..model.plan import Cluster, Plan
 from ..model.priced_graph import PricedGraph
 from ..segments.timetable import SegmentLoads, predict_seconds, segment_loads
 
-MIN_GAIN: Final = 0.10
+MIN_GAIN: Final = 0.05
 """The part of a plan's time that another has to save: as much as predictions are off at their best."""
 
 MIN_SHIFT: Final = MIN_GAIN

@@ -13,9 +13,11 @@ import raygrad as rg
 from raygrad.client.functions.call_costs import BY_NAME, CallCost
 from raygrad.client.recording.records import snapshot
 from raygrad.errors import CostsError
+from raygrad.proto.ir.function_nodes import FunctionCall
 from raygrad.scheduler.explain.explanation import Reason
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.function_costs import Origin
+from raygrad.scheduler.model.priced_graph import PricedGraph
 
 SECONDS = 0.2
 """Forward and backward sleep so long."""
@@ -310,6 +312,27 @@ def test_replays_of_a_compiled_call_are_measured_per_value_too() -> None:
         before = runs()
         step(x).item()
         assert runs() == before + 2
+
+
+def test_a_call_that_was_compiled_before_anything_was_measured_is_planned_by_what_its_values_take() -> None:
+    steps = (20, 20, 1, 1, 1, 1)
+    with rg.Session(workers=2) as session:
+
+        def summed(x: Any) -> Any:
+            parts = [Steps.apply(x, count).sum() for count in steps]
+            return sum(parts[1:], parts[0])
+
+        step = session.compile(summed)
+        x = leaves(1)[0]
+        for _ in range(6):
+            step(x).item()
+        run: Any = session.last_run
+        assert [hint.values for hint in run._graph.hints] == [str(count) for count in steps]
+        costs = PricedGraph(run._graph, session.costs.model)
+        calls = [index for index, node in enumerate(run._graph.nodes) if isinstance(node, FunctionCall)]
+        seconds = [costs.seconds[index] for index in calls]
+        assert min(seconds[:2]) > 0.15 > 0.1 > max(seconds[2:])
+        assert step.recorded == 1
 
 
 def test_values_that_make_no_difference_make_no_other_plan() -> None:

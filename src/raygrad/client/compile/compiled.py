@@ -168,7 +168,7 @@ class CompiledFunction(Generic[P, R]):
         makers, result = replay.bind(number, bound, tensors, draws)
         for made in makers:
             execution.hold(made)
-        execution.send(submission, replay.sites, replay.learns, replay.stories)
+        execution.send(submission, replay.sites, replay.learns, replay.stories, replay.called)
         self.replayed += 1
         self._in_a_row = 0
         if execution.sync:

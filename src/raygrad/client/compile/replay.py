@@ -18,9 +18,12 @@ from raygrad.autograd.storage.storage import owner_of
 from raygrad.autograd.storage.version_counter import bump
 from raygrad.autograd.storage.view import LostData
 from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.proto.codec.graphs import encode_graph
+from raygrad.proto.ir.graph import structural_hash
 from raygrad.workers.code.array_form import base_of
 from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
 
+from ..functions.call_costs import replayed_calls
 from ..recording.records import Constant, LeafRecord, NodeRecord
 from ..recording.snapshot_cache import is_still, value_of_leaf
 from ..recording.variables import Write
@@ -159,12 +162,15 @@ class Replay:
                     record.hold(index)
             needed = needed_records(records, next(_stamps))
             with looking_in_program_order(self._inputs.log, needed, code.ordered) as needed:
-                hints = code.call_costs.hints(needed)
-                built = build(-1, needed, code.requests if needed else {}, hints=hints, unread=unread)
+                built = build(-1, needed, code.requests if needed else {}, unread=unread)
         finally:
             for record, before in zip(records, held, strict=True):
                 record.live, record.live_others = before
         self._graph, self._encoded, self._key = built.submission.graph, built.submission.encoded, built.submission.key
+        self._call_costs = code.call_costs
+        self._values_known: Any = None
+        self.called = replayed_calls(needed)
+        """By node of a user Function, what is known of the time of the call."""
         paths = built.submission.paths
         self._paths = RecordedPaths(paths, self._trace.began) if paths else None
         self.sites = [record.site for record in needed]
@@ -318,9 +324,22 @@ class Replay:
             else:
                 captured.append(self._inputs.snapshots.of(base_of(source)))
                 externals.append(SuppliedExternal(captured[-1].value))
+        self._hint()
         self._captured = captured  # those of the call before are let go: what has stayed the same is sent once
         paths = self._paths.moved(now) if self._paths is not None else {}
         return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals), paths), draws
+
+    def _hint(self) -> None:
+        """Enter the cost hints into the graph, anew where the values are others by which Functions are told apart: most
+        are seen when the first replays have been measured."""
+        if self._values_known is (known := self._call_costs.values_known()):
+            return
+        self._values_known = known
+        hints = self._call_costs.replayed_hints(self.called)
+        if hints != self._graph.hints:
+            self._graph = self._graph._replace(hints=hints)
+            self._encoded = encode_graph(self._graph)
+            self._key = structural_hash(self._encoded)
 
     def bind(
         self, number: int, leaves: Leaves, args: Sequence[Tensor], draws: list[Any]

@@ -56,6 +56,21 @@ class CallCost(NamedTuple):
         return text if len(text) <= MAX_TEXT else _digest(text.encode())
 
 
+class ReplayedCallCost(NamedTuple):
+    """What is known of the time of a call that is made again and again, always with the same non-tensor arguments."""
+
+    fn: str
+    """The name of its Function."""
+    seconds: float
+    """As of `CallCost`."""
+    text: str
+    """`CallCost.values` of the call."""
+
+    def values(self) -> str:
+        """Return the non-tensor arguments, as `CallCost.values` does."""
+        return self.text
+
+
 class CallCosts:
     """The cost hints of a session's graphs.
 
@@ -67,27 +82,46 @@ class CallCosts:
     def __init__(self, values_known: Callable[[], Mapping[str, frozenset[str]]]) -> None:
         self.hinted = False
         """Whether any Function that was applied has a `cost`."""
-        self._values_known = values_known
+        self.values_known: Final = values_known
+        """Returns another mapping when what it says has changed."""
 
     def hints(self, records: Sequence[NodeRecord]) -> tuple[CostHint, ...]:
         """Return the hints for a graph of these records. Values are named where they count and were measured: a plan
         is made for each of them, and one for all others."""
-        values_known = self._values_known()
+        values_known = self.values_known()
         if not self.hinted and not values_known:
             return ()
-        hints: list[CostHint] = []
+        hints: list[CostHint | None] = []
         for index, record in enumerate(records):
             known = record.call_cost
-            if known is None:
-                continue
+            if known is not None:
+                work: Any = record.work
+                hints.append(_hint(index, known, values_known.get(work.fn)))
+        return tuple([one for one in hints if one is not None])
+
+    def replayed_hints(self, calls: Mapping[int, ReplayedCallCost]) -> tuple[CostHint, ...]:
+        """Return the hints for a graph that is submitted again, with these calls by node."""
+        known = self.values_known()
+        hints = [_hint(index, one, known.get(one.fn)) for index, one in calls.items()]
+        return tuple([one for one in hints if one is not None])
+
+
+def replayed_calls(records: Sequence[NodeRecord]) -> dict[int, ReplayedCallCost]:
+    """Return, by node, the calls of user Functions in a graph of these records."""
+    calls: dict[int, ReplayedCallCost] = {}
+    for index, record in enumerate(records):
+        if record.call_cost is not None:
             work: Any = record.work
-            measured = values_known.get(work.fn)
-            values = "" if measured is None else known.values()
-            if values and measured is not None and values not in measured:
-                values = OTHER_VALUES
-            if values or known.seconds:
-                hints.append(CostHint(index, known.seconds, values))
-        return tuple(hints)
+            calls[index] = ReplayedCallCost(work.fn, record.call_cost.seconds, record.call_cost.values())
+    return calls
+
+
+def _hint(index: int, known: CallCost | ReplayedCallCost, measured: frozenset[str] | None) -> CostHint | None:
+    """Return the hint of a call, whose Function was measured with these values; None if there is nothing to say."""
+    values = "" if measured is None else known.values()
+    if values and measured is not None and values not in measured:
+        values = OTHER_VALUES
+    return CostHint(index, known.seconds, values) if values or known.seconds else None
 
 
 def _value_text(kind: Any, value: Any) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from raygrad.errors import DroppedError, RaygradError, RunCancelled
@@ -25,7 +24,7 @@ from ..submission.submission import Submitted, needed_records
 if TYPE_CHECKING:
     from raygrad.workers.executors.session_driver import SessionDriver
 
-    from ..functions.call_costs import CallCost
+    from ..functions.call_costs import CallCost, ReplayedCallCost
     from ..functions.user_code import UserCode
     from ..recording.garbage_collection import GarbageCollectorTuning
     from ..recording.held_records import HeldRecords
@@ -115,7 +114,7 @@ class Submitter:
         sites: list[Site | None],
         learns: dict[int, NodeRecord],
         stories: dict[int, str],
-        called: Mapping[int, CallCost] = MappingProxyType({}),
+        called: Mapping[int, CallCost | ReplayedCallCost],
     ) -> None:
         """Send a submission, with the writes to variables since the last one.
 

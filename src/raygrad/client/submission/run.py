@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from raygrad.scheduler.explain.actual_run import RunFacts, run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.explain.device_transfers import fetched_arrays
-from raygrad.scheduler.model.function_costs import OTHER_VALUES
 from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 from raygrad.scheduler.model.priced_graph import PricedGraph
 from raygrad.tracebacks import public
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from raygrad.scheduler.model.progress import PlanRevision
     from raygrad.workers.executors.session_driver import SessionWorkers
 
-    from ..functions.call_costs import CallCost
+    from ..functions.call_costs import CallCost, ReplayedCallCost
     from ..recording.record_log import RecordLog
     from ..recording.source_locations import Site
     from .waiter import Waiter
@@ -82,7 +81,7 @@ class Run:
         """No other run of the session was under way meanwhile."""
         self.added = range(0)
         """The nodes of the graph that the plan has added, to keep within a memory limit."""
-        self.called: Mapping[int, CallCost] = MappingProxyType({})
+        self.called: Mapping[int, CallCost | ReplayedCallCost] = MappingProxyType({})
         """By node of a user Function, what is known of the time of the call, with its arguments."""
         self.emitted = Emitted()
         self.emit_seconds = 0.0
@@ -118,11 +117,9 @@ class Run:
             return
         called = self.called
         alone = self.alone and not self.revisions
-        # replays know no more than the hints of their graph
-        hinted = {hint.node: hint.values for hint in self._graph.hints if hint.values != OTHER_VALUES}
 
         def values(node: int) -> str:
-            return called[node].values() if node in called else hinted.get(node, "")
+            return called[node].values() if node in called else ""
 
         here = workers.host
         measured.take(self._graph, self.plan, self._answers, workers.cluster, here, alone=alone, values=values)
