@@ -30,11 +30,12 @@ from ..model.priced_graph import PricedGraph
 from ..segments.timetable import SegmentLoads, predict_seconds, segment_loads
 
 MIN_GAIN: Final = 0.05
-"""The part of a plan's time that another has to save: as much as predictions are off at their best."""
+"""The part of a plan's time that another has to save. Predictions are off by more, but those of two plans for one graph
+in the same direction; a tenth would leave one of two workers idle for a fifth of the time."""
 
 MIN_SHIFT: Final = MIN_GAIN
 """The part of a plan's time that has to go to something else than it did (one kind of node, calls, hops) before plans
-are compared again: a tenth is to be gained only where a tenth has moved. That all has become slower moves nothing."""
+are compared again: as much is to be gained only where as much has moved. That all has become slower moves nothing."""
 
 
 def is_due(uses: int) -> bool:
