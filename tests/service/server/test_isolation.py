@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -149,6 +151,66 @@ def test_a_crash_is_the_session_s_own(server: Server, lines: list[logging.LogRec
         (line,) = [one.getMessage() for one in lines if one.levelno == logging.WARNING]
         assert line.endswith(f"its process ended: killed by {name}")
         assert eventually(lambda: admin.status(server.url, "secret")["sessions"] == 1)
+
+
+def test_a_crash_is_told_also_where_other_programs_hold_the_sockets(server: Server) -> None:
+    def crash() -> float:
+        import os
+        import signal
+        import time
+
+        if os.fork() == 0:  # a child with all that its parent has open
+            time.sleep(5)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(10)
+        return 0.0
+
+    with opened(server), pytest.raises(ServiceError, match="killed by SIGKILL"):
+        number(crash)
+    assert eventually(lambda: admin.status(server.url, "secret")["sessions"] == 0, 3.0)
+
+
+def test_who_asks_for_a_session_that_has_died_is_told_why(server: Server) -> None:
+    with opened(server):
+        pid = int(number(process_of_session))
+        host = next(iter(server._hosts.values()))
+        os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: not server._hosts)
+        for key, code in ((host.identity.key, "process"), ("another", "unknown session")):
+            connection = open_connection(server.url, "secret", None)
+            connection.send(Resume(host.identity.name, key, host.identity.epoch, 0))
+            with pytest.raises(ServiceError) as raised:
+                first_answer(connection, server.url)
+            assert raised.value.code == code
+            connection.close()
+
+
+def test_questions_that_a_session_cannot_answer_in_time_do_it_no_harm(server: Server) -> None:
+    def holds_the_interpreter() -> float:
+        import re
+
+        re.match(r"(a+)+$", "a" * 24 + "b")  # seconds, in which no other thread runs
+        return 1.0
+
+    answers: list[Any] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            answers.append(admin.status(server.url, "secret")["sessions"])
+
+    with opened(server):
+        asking = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in asking:
+            thread.start()
+        assert number(holds_the_interpreter) == 1.0
+        over.set()
+        for thread in asking:
+            thread.join()
+        (one,) = admin.sessions(server.url, "secret")
+        assert one["runs"] >= 1, "it answers again"
+        assert set(answers) == {1}
 
 
 NEVER_ENDS = """

@@ -5,6 +5,7 @@ thread writes and one reads at a time."""
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
@@ -111,8 +112,12 @@ class PieceChannel:
 
     def check(self) -> None:
         """Raises ConnectionClosed if it is."""
-        if self._closed:
-            raise ConnectionClosedError(None, None)
+        looking = select.poll()
+        with suppress(ValueError):  # its socket is no more
+            looking.register(self._socket, 0)
+            if not self._closed and not looking.poll(0):  # the other side's end shows without being asked for
+                return
+        raise ConnectionClosedError(None, None)
 
     def break_off(self) -> None:
         """End it at once, without a word to the other side."""

@@ -15,7 +15,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -39,6 +41,27 @@ _DIES_WITH_PARENT: Final = 1
 """PR_SET_PDEATHSIG."""
 
 
+class Lines:
+    """Lines from a Unix socket, and the descriptors that came with them, which other programs do not inherit."""
+
+    def __init__(self, received: socket.socket) -> None:
+        self._socket = received
+        self._rest = b""
+        self.descriptors: deque[int] = deque()
+        """Those that nobody has taken, in order."""
+
+    def receive(self) -> list[bytes] | None:
+        """Return the lines that have arrived, waiting for some; None at the end."""
+        data, came, _, _ = socket.recv_fds(self._socket, 1 << 16, 16)
+        if not data:
+            return None
+        for descriptor in came:
+            os.set_inheritable(descriptor, False)
+            self.descriptors.append(descriptor)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return lines
+
+
 class ForkedProcess:
     """A process that has been forked."""
 
@@ -46,13 +69,27 @@ class ForkedProcess:
         self.pid: Final = pid
         self.kill: Final = kill
         """Kills it, if it is still there."""
+        self._lock = threading.Lock()
         self._ended = threading.Event()
         self._status = 0
+        self._then: Callable[[], None] | None = None
 
     def note_end(self, status: int) -> None:
         """Note that it has ended, with a status as `os.waitpid` gives it."""
-        self._status = status
-        self._ended.set()
+        with self._lock:
+            self._status = status
+            self._ended.set()
+            then = self._then
+        if then is not None:
+            then()
+
+    def at_end(self, then: Callable[[], None]) -> None:
+        """Have something called when it has ended."""
+        with self._lock:
+            self._then = then
+            ended = self._ended.is_set()
+        if ended:
+            then()
 
     def end_within(self, seconds: float) -> str | None:
         """Wait for its end; return how it ended, or None if it has not."""
@@ -77,7 +114,9 @@ class ForkServer:
                 env=environment,
             )
         self._asking = threading.Lock()
-        self._started: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._number = 0
+        self._started: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        """Numbers of requests, with the processes that were started for them: 0 for none."""
         self._forked: dict[int, ForkedProcess] = {}
         self._lock = threading.Lock()
         """Guards what is forked."""
@@ -95,19 +134,27 @@ class ForkServer:
             ServiceError: the system gave none.
         """
         with self._asking:
-            try:
-                socket.send_fds(self._socket, [b'{"fork": true}\n'], [control.fileno()])
-                pid = self._started.get(timeout=FORK_SECONDS)
-            except (OSError, queue.Empty):
-                pid = 0
+            self._number += 1
+            pid = self._pid_of(self._number, control)
         with self._lock:
             found = self._forked.get(pid)
         if found is None:
             raise ServiceError("the service could not start a process for this session: its log says why", "process")
         return found
 
+    def _pid_of(self, number: int, control: socket.socket) -> int:
+        until = time.monotonic() + FORK_SECONDS
+        try:
+            socket.send_fds(self._socket, [json.dumps({"fork": number}).encode() + b"\n"], [control.fileno()])
+            while True:
+                answered, pid = self._started.get(timeout=max(until - time.monotonic(), 0.0))
+                if answered == number:
+                    return pid
+        except (OSError, queue.Empty):
+            return 0
+
     def _kill(self, pid: int) -> None:
-        with self._asking, suppress(OSError):
+        with suppress(OSError):
             self._socket.sendall(json.dumps({"kill": pid}).encode() + b"\n")
 
     def _read(self) -> None:
@@ -121,12 +168,12 @@ class ForkServer:
                     elif pid:
                         self._forked[pid] = ForkedProcess(pid, lambda pid=pid: self._kill(pid))
                 if "status" not in told:
-                    self._started.put(pid)
+                    self._started.put((told["fork"], pid))
         with self._lock:
             left = list(self._forked.values())
         for one in left:
             one.note_end(signal.SIGKILL)
-        self._started.put(0)
+        self._started.put((self._number, 0))
 
 
 _current: ForkServer | None = None
@@ -156,14 +203,8 @@ def serve_forks(descriptor: int, run: Callable[[socket.socket], None]) -> None:
         _reap(asked)
 
     signal.signal(signal.SIGCHLD, reap)
-    received = b""
-    sockets: list[int] = []
-    while True:
-        data, came, _, _ = socket.recv_fds(asked, 4096, 16)
-        if not data:
-            os._exit(0)
-        sockets += came
-        *lines, received = (received + data).split(b"\n")
+    requests = Lines(asked)
+    while (lines := requests.receive()) is not None:
         for line in lines:
             request: dict[str, Any] = json.loads(line)
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # an end is told after a start
@@ -171,8 +212,9 @@ def serve_forks(descriptor: int, run: Callable[[socket.socket], None]) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(request["kill"], signal.SIGKILL)
             else:
-                _fork(asked, sockets.pop(0), run)
+                _fork(asked, request["fork"], requests.descriptors.popleft(), run)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    os._exit(0)
 
 
 def _ignore(_number: int, _frame: object) -> None:
@@ -185,7 +227,7 @@ def _reap(asked: socket.socket) -> None:
             asked.sendall(json.dumps({"pid": ended[0], "status": ended[1]}).encode() + b"\n")
 
 
-def _fork(asked: socket.socket, descriptor: int, run: Callable[[socket.socket], None]) -> None:
+def _fork(asked: socket.socket, number: int, descriptor: int, run: Callable[[socket.socket], None]) -> None:
     parent = os.getpid()
     try:
         pid = os.fork()
@@ -195,7 +237,7 @@ def _fork(asked: socket.socket, descriptor: int, run: Callable[[socket.socket], 
     if pid == 0:
         _run_child(asked, descriptor, parent, run)
     os.close(descriptor)
-    asked.sendall(json.dumps({"pid": max(pid, 0)}).encode() + b"\n")
+    asked.sendall(json.dumps({"fork": number, "pid": max(pid, 0)}).encode() + b"\n")
 
 
 def _run_child(asked: socket.socket, descriptor: int, parent: int, run: Callable[[socket.socket], None]) -> None:

@@ -15,6 +15,7 @@ import signal
 import ssl
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
@@ -41,6 +42,9 @@ HELLO_SECONDS: Final = 10.0
 
 CLOSE_SECONDS: Final = 10.0
 """Seconds within which a session ends when the service is stopped."""
+
+DEATHS_KEPT: Final = 64
+"""Sessions whose processes died of which it is remembered why."""
 
 QUIET_SECONDS: Final = 2.0
 """Seconds without a word from its client after which a session without runs does not delay the end of a service."""
@@ -71,6 +75,10 @@ class Server:
         self._opened = opened
         self._hosts: dict[str, Host] = {}
         """By name, the sessions that are open."""
+        self._died: OrderedDict[str, tuple[SessionIdentity, str]] = OrderedDict()
+        """By name, the sessions whose processes died last, and why: a client may ask for its session after that."""
+        self._addresses: dict[str, str] = {}
+        """By name of a session, where its client's latest connection is from."""
         self._parties: dict[str, int] = {}
         """By name, the parties of these and of those that are being opened."""
         self._connections: set[ServerConnection] = set()
@@ -133,8 +141,9 @@ class Server:
         self._draining = True
         with self._lock:
             hosts = list(self._hosts.values())
-        for host in hosts:
-            host.end("the service is stopped")
+        ending = [threading.Thread(target=one.end, args=("the service is stopped",), daemon=True) for one in hosts]
+        for thread in ending:
+            thread.start()
         self._sockets.shutdown()
         self._thread.join()
         with self._lock:
@@ -162,12 +171,12 @@ class Server:
                 HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "ready\n" if ready else "not ready\n"
             )
         if self._party(request) is None:
-            self._refused(connection, "token")
+            self._refused(_address(connection), "token")
             return connection.respond(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong\n")
         if path == "/metrics":
             return connection.respond(HTTPStatus.OK, self._metrics())
         if path != "/":
-            self._refused(connection, "path")
+            self._refused(_address(connection), "path")
             return connection.respond(HTTPStatus.NOT_FOUND, "there are /, /healthz, /readyz and /metrics\n")
         return None
 
@@ -181,14 +190,10 @@ class Server:
         same = [hmac.compare_digest(given, f"Bearer {token}".encode()) for token in self.options.tokens]
         return same.index(True) if True in same else None
 
-    def _refused(self, connection: ServerConnection, code: str) -> None:
+    def _refused(self, address: str, code: str) -> None:
         with self._lock:
             self._counts["refusals_total"] += 1
-        try:
-            host = connection.remote_address[0]
-        except OSError:
-            host = "who is gone"
-        log.warning("refused %s: %s", host, code, extra={"code": code})
+        log.warning("refused %s: %s", address, code, extra={"code": code})
 
     def _metrics(self) -> str:
         states = self._states()
@@ -205,19 +210,20 @@ class Server:
         with self._lock:
             self._connections.add(socket)
         connection = MessageConnection(WebSocket(socket), self.options.max_message)
-        party = self._party(socket.request) or 0
+        party, address = self._party(socket.request) or 0, _address(socket)
         try:
             first = self._first_message(connection)
-            if isinstance(first, Resume):
-                self._resumed(first, party).serve(connection, first)
-            elif first.admin:
+            if isinstance(first, ClientHello) and first.admin:
                 self._administer(connection, party)
-            else:
-                self._new_session(socket, first, party).serve(connection, first)
+                return
+            resumes = isinstance(first, Resume)
+            host = self._resumed(first, party) if resumes else self._new_session(first, party)
+            self._addresses[host.identity.name] = address
+            host.serve(connection, first)
         except ConnectionClosed:
             pass
         except Exception as error:  # of any kind: what came is the other side's, and no thread of this side ends by it
-            self._refused(socket, refuse(connection, error))
+            self._refused(address, refuse(connection, error))
         finally:
             with self._lock:
                 self._connections.discard(socket)
@@ -258,15 +264,19 @@ class Server:
             raise ServiceError("this service was started anew since; what the session had is gone", "restarted")
         with self._lock:
             host = self._hosts.get(resume.session)
+            dead, why = self._died.get(resume.session, (None, ""))
+        identity = dead if host is None else host.identity
         if (
-            host is None
-            or host.identity.party != party
-            or not hmac.compare_digest(host.identity.key.encode(), resume.key.encode())
+            identity is None
+            or identity.party != party
+            or not hmac.compare_digest(identity.key.encode(), resume.key.encode())
         ):
             raise ServiceError("the session has ended here", "unknown session")
+        if host is None:
+            raise ServiceError(why, "process")
         return host
 
-    def _new_session(self, socket: ServerConnection, hello: ClientHello, party: int) -> Host:
+    def _new_session(self, hello: ClientHello, party: int) -> Host:
         most = self.options.workers
         if most is not None and hello.workers > most:
             raise ServiceError(f"{hello.workers} workers are asked for; a session has up to {most} here", "quota")
@@ -274,14 +284,12 @@ class Server:
         self._admit(identity)
 
         def refused(code: str) -> None:
-            self._refused(socket, code)
+            self._refused(self._addresses.get(identity.name, "who is gone"), code)
 
-        watcher = Watcher(
-            opened=self._opened,
-            refused=refused,
-            ending=lambda: None,
-            ended=lambda: self._forget(identity),
-        )
+        def ended(why: str) -> None:
+            self._forget(identity, why)
+
+        watcher = Watcher(opened=self._opened, refused=refused, ending=lambda: None, ended=ended)
         try:
             if has_own_process(self.options):
                 host = SessionProcess(identity, self.options, watcher)
@@ -317,10 +325,15 @@ class Server:
                 )
             self._parties[identity.name] = identity.party
 
-    def _forget(self, identity: SessionIdentity) -> None:
+    def _forget(self, identity: SessionIdentity, why: str = "") -> None:
         with self._lock:
+            if why:
+                self._died[identity.name] = identity, why
+                if len(self._died) > DEATHS_KEPT:
+                    self._died.popitem(last=False)
             self._parties.pop(identity.name, None)
             self._hosts.pop(identity.name, None)
+            self._addresses.pop(identity.name, None)
 
     def _administer(self, connection: MessageConnection, party: int) -> None:
         """Answer one request of an administrator, who sees the sessions of his own token."""
@@ -405,6 +418,13 @@ class _MainThreadCalls:
         while (asked := self._asked.get()) is not None:
             self.take_over()
             asked.set()
+
+
+def _address(connection: ServerConnection) -> str:
+    try:
+        return str(connection.remote_address[0])
+    except OSError:
+        return "who is gone"
 
 
 def _tls(options: ServerOptions) -> ssl.SSLContext | None:

@@ -63,8 +63,8 @@ class Watcher(NamedTuple):
     """Something of its client was refused, for the reason of this code."""
     ending: Callable[[], None]
     """It takes nothing more and closes its workers."""
-    ended: Callable[[], None]
-    """It has closed its workers. Its client is told after it."""
+    ended: Callable[[str], None]
+    """It has closed its workers, and its client is told after it; or its process died, and this says how."""
 
 
 class SessionHost:
@@ -91,7 +91,7 @@ class SessionHost:
         except Exception as error:  # of any kind, as below
             self._told(connection, error)
             if self._thread is None:
-                self._watcher.ended()
+                self._watcher.ended("")
         else:
             self._receive(connection, session)
 
@@ -158,8 +158,8 @@ class SessionHost:
         session = ServedSession(name, lasting, executor, Passage(hello.allow_pickle, self._allowed), options, links)
         unasked = executor.reports_unasked
         thread = threading.Thread(target=self._run, args=(session, lasting), name=f"raygrad-{name}", daemon=True)
-        self._session, self._thread = session, thread
         thread.start()
+        self._session, self._thread = session, thread
         welcome = Welcome(
             session=name,
             key=key,
@@ -179,7 +179,7 @@ class SessionHost:
         try:
             session.run(self._watcher.ending)
         finally:
-            self._watcher.ended()
+            self._watcher.ended("")
             why = session.why or connection.ended or ""
             if session.why:
                 with suppress(ConnectionEnded, RaygradError):

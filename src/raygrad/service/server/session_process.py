@@ -24,6 +24,7 @@ from raygrad.errors import ServiceError
 from ..protocol.connection import LEFT, MessageConnection, PieceSocket
 from ..protocol.messages import ClientHello, Refused, Resume
 from ..protocol.piece_channel import PieceChannel
+from ..protocol.resumable_connection import READER_SECONDS
 from .fork_server import fork_server
 from .options import ServerOptions
 from .served_session import log
@@ -65,6 +66,8 @@ class SessionProcess:
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         """Guards what follows."""
+        self._channels: set[PieceChannel] = set()
+        """Those of its client's connections."""
         self._connections = 0
         """How many connections of its client there have been."""
         self._ending = False
@@ -79,6 +82,7 @@ class SessionProcess:
             self._control.close()
             raise
         threading.Thread(target=self._read, name=f"raygrad-{identity.name}", daemon=True).start()
+        self._process.at_end(self._end_sockets)
         there = replace(options, host="127.0.0.1", token=None, tls_cert=None, tls_key=None)  # no secrets
         level = log.getEffectiveLevel()
         given = {"identity": identity, "options": asdict(there), "level": level, "path": sys.path}
@@ -96,24 +100,42 @@ class SessionProcess:
         here, there = socket.socketpair()
         channel = PieceChannel(here)
         with self._lock:
+            ending = self._ending
             self._connections += 1
             serial = self._connections
+            self._channels.add(channel)
         try:
             try:
                 with there:
+                    if ending:
+                        raise ServiceError("the session has ended here", "unknown session")
                     self._ask("serve", descriptor=there.fileno())
-                MessageConnection(channel, connection.max_message).send(first)
             except ServiceError as error:
                 self._watcher.refused(refuse(connection, error))
                 self._watch_for_client(serial, self._grace)
                 return
-            back = threading.Thread(target=self._pass_back, args=(channel, connection), daemon=True)
+            with suppress(ConnectionClosed):  # which is found by who reads
+                MessageConnection(channel, connection.max_message).send(first)
+            ended_here = threading.Event()
+            back = threading.Thread(target=self._pass_back, args=(channel, connection, ended_here), daemon=True)
             back.start()
-            left = _pass_on(connection.socket, channel)
+            left = _pass_on(connection.socket, channel) and not ended_here.is_set()
             self._watch_for_client(serial, 0.0 if left else self._grace)
             back.join()
         finally:
+            with self._lock:
+                self._channels.discard(channel)
             channel.free()
+
+    def _end_sockets(self) -> None:
+        """Have those who read from the process find its end, even where programs that it has started hold its sockets
+        open."""
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            channels = list(self._channels)
+        for channel in channels:
+            channel.break_off()
 
     def _watch_for_client(self, serial: int, seconds: float) -> None:
         """Have the session end if no connection comes in time after that of a number. It sees to that itself, unless
@@ -129,18 +151,16 @@ class SessionProcess:
         timer.daemon = True
         timer.start()
 
-    def _pass_back(self, channel: PieceChannel, connection: MessageConnection) -> None:
-        """Pass on what comes from the process: the body of a thread."""
+    def _pass_back(self, channel: PieceChannel, connection: MessageConnection, ended_here: threading.Event) -> None:
+        """Pass on what comes from the process: the body of a thread. It notes an end that does not come from the
+        client."""
         error = _pass_messages(channel, connection.socket)
+        ended_here.set()
         if error.rcvd is not None:
             connection.close(error.rcvd.code, error.rcvd.reason)
         elif (how := self._death()) is not None:
-            text = (
-                f"the process of this session ended ({how}): out of memory, or a crash in native code that it ran. "
-                "Other sessions go on; open another one"
-            )
             with suppress(ConnectionClosed):
-                connection.send(Refused("process", text))
+                connection.send(Refused("process", _said_of(how)))
             connection.close(1011, "the session's process ended")
         else:
             connection.break_off()
@@ -157,8 +177,10 @@ class SessionProcess:
     def state(self) -> SessionState:
         """Return what it is doing, or was when it last said so."""
         try:
-            self._state = SessionState(*self._ask("state", seconds=STATE_SECONDS))
-        except ServiceError:
+            began, *counts, quiet = self._ask("state", seconds=STATE_SECONDS)
+            submitted, active, failures = map(int, counts)
+            self._state = SessionState(float(began), submitted, active, failures, float(quiet))
+        except (ServiceError, TypeError, ValueError):
             self._state = self._state._replace(quiet=0.0)
         return self._state
 
@@ -168,7 +190,7 @@ class SessionProcess:
         Raises:
             ServiceError: the process does not answer.
         """
-        return self._ask("cancel_all")
+        return bool(self._ask("cancel_all"))
 
     def end(self, why: str) -> None:
         """Have it end, and cancel what runs."""
@@ -179,6 +201,8 @@ class SessionProcess:
     def join(self, seconds: float) -> None:
         """Wait for its end, for up to so long; kill it then."""
         if self._process.end_within(seconds) is None:
+            noted = {"session": self.identity.name, "code": "process"}
+            log.warning("session %s: its process runs on and is killed", self.identity.name, extra=noted)
             self._process.kill()
             self._process.end_within(DEATH_SECONDS)
 
@@ -190,10 +214,12 @@ class SessionProcess:
         seconds: float = ASK_SECONDS,
         descriptor: int | None = None,
     ) -> Any:
-        with self._asking:
+        until = time.monotonic() + seconds
+        if not self._asking.acquire(timeout=seconds):
+            raise _busy(seconds)
+        try:
             self._number += 1
             line = json.dumps({"number": self._number, "what": what, "given": given or {}}).encode() + b"\n"
-            until = time.monotonic() + seconds
             answer: dict[str, Any] | None = None
             with suppress(OSError, queue.Empty):
                 socket.send_fds(self._control, [line], [] if descriptor is None else [descriptor])
@@ -203,14 +229,17 @@ class SessionProcess:
                         self._answers.put(None)
                         break
             if answer is None or answer["number"] != self._number:
-                raise ServiceError(f"the process of the session did not answer within {seconds:g} s", "busy")
+                raise _busy(seconds)
+        finally:
+            self._asking.release()
         if "error" in answer:
-            raise ServiceError(answer["error"], answer["code"])
-        return answer["value"]
+            raise ServiceError(str(answer["error"]), str(answer.get("code", "process")))
+        return answer.get("value")
 
     def _read(self) -> None:
         """Take what the process says until it ends, and see that it does: the body of a thread."""
-        with suppress(OSError, ValueError, KeyError, TypeError), self._control.makefile("rb") as lines:
+        # what code of a client has written there may be anything
+        with suppress(Exception), self._control.makefile("rb") as lines:
             while line := lines.readline(MOST_LINE):
                 self._told(json.loads(line))
         self._answers.put(None)
@@ -218,7 +247,7 @@ class SessionProcess:
         if how is not None:
             noted = {"session": self.identity.name, "code": "process"}
             log.warning("session %s: its process ended: %s", self.identity.name, how, extra=noted)
-        self._be_over()
+        self._be_over("" if how is None else _said_of(how))
         self.join(DEATH_SECONDS)
         self._control.close()
 
@@ -231,15 +260,15 @@ class SessionProcess:
             self._watcher.refused(str(told["refused"]))
         elif "ended" in told:
             self._stop_in_time()
-            self._be_over()
+            self._be_over("")
         elif "ending" in told:
             self._stop_in_time()
 
-    def _be_over(self) -> None:
+    def _be_over(self, why: str) -> None:
         with self._lock:
             over, self._over = self._over, True
         if not over:
-            self._watcher.ended()
+            self._watcher.ended(why)
 
     def _stop_in_time(self) -> None:
         """Kill the process if it has not ended in time."""
@@ -247,6 +276,18 @@ class SessionProcess:
             ending, self._ending = self._ending, True
         if not ending:
             threading.Thread(target=self.join, args=(STOP_SECONDS,), daemon=True).start()
+
+
+def _busy(seconds: float) -> ServiceError:
+    return ServiceError(f"the process of the session did not answer within {seconds:g} s", "busy")
+
+
+def _said_of(how: str) -> str:
+    """Return what a client is told whose session's process has ended."""
+    return (
+        f"the process of this session ended ({how}): out of memory, or a crash in native code that it ran. Other "
+        "sessions go on; open another one"
+    )
 
 
 def _pass_on(client: PieceSocket, channel: PieceChannel) -> bool:
@@ -269,6 +310,7 @@ def _pass_on(client: PieceSocket, channel: PieceChannel) -> bool:
 
 def _pass_messages(channel: PieceChannel, client: PieceSocket) -> ConnectionClosed:
     """Pass on what a process sends until it ends; what its client does not take is dropped. Return how it ended."""
+    deadline: threading.Timer | None = None
     while True:
         pieces = cast("Iterator[bytes]", channel.recv_streaming())
         try:
@@ -276,8 +318,13 @@ def _pass_messages(channel: PieceChannel, client: PieceSocket) -> ConnectionClos
             second = next(pieces, None)
         except ConnectionClosed as error:
             return error
-        with suppress(ConnectionClosed):  # of the client, or, within a message, of the channel: the next read tells
+        try:
             client.send(first if second is None else chain((first, second), pieces))
+        except ConnectionClosed:  # of the client, or, within a message, of the channel: the next read tells
+            if deadline is None:  # who passes on may be waiting for the process to take something
+                deadline = threading.Timer(READER_SECONDS, channel.break_off)
+                deadline.daemon = True
+                deadline.start()
         try:
             for _ in pieces:
                 pass

@@ -10,17 +10,18 @@ import os
 import socket
 import sys
 import threading
+from collections import deque
 from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosed
 
-from raygrad.errors import RaygradError, ServiceError
+from raygrad.errors import ServiceError
 
 from ..protocol.connection import MessageConnection
 from ..protocol.messages import ClientHello, Resume
 from ..protocol.named_code import NamedModules
 from ..protocol.piece_channel import PieceChannel
-from .fork_server import serve_forks
+from .fork_server import Lines, serve_forks
 from .options import ServerOptions
 from .served_session import NOTED, log
 from .session_host import SessionHost, SessionIdentity, Watcher
@@ -61,27 +62,23 @@ class _Session:
             self._control.sendall(line)
 
     def _read(self) -> None:
-        received = b""
-        while True:
-            data, came, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
-            if not data:
-                os._exit(1)  # the server's process is no more
-            received += data
-            if received.endswith(b"\n"):  # it asks for one thing at a time
-                self._answer(json.loads(received), came)
-                received = b""
+        asked = Lines(self._control)
+        while (lines := asked.receive()) is not None:
+            for line in lines:
+                self._answer(json.loads(line), asked.descriptors)
+        os._exit(1)  # the server's process is no more
 
-    def _answer(self, asked: dict[str, Any], descriptors: list[int]) -> None:
+    def _answer(self, asked: dict[str, Any], descriptors: deque[int]) -> None:
         number = asked["number"]
         try:
             value = self._done(asked["what"], asked["given"], descriptors)
-        except (RaygradError, ValueError) as error:
+        except Exception as error:  # of any kind: the server waits for an answer, and asks again
             code = error.code if isinstance(error, ServiceError) else "process"
             self.tell(number=number, error=str(error), code=code)
         else:
             self.tell(number=number, value=value)
 
-    def _done(self, what: str, given: dict[str, Any], descriptors: list[int]) -> Any:
+    def _done(self, what: str, given: dict[str, Any], descriptors: deque[int]) -> Any:
         if what == "host":
             self._open(**given)
             return None
@@ -89,7 +86,7 @@ class _Session:
         assert host is not None
         match what:
             case "serve":
-                channel = PieceChannel(socket.socket(fileno=descriptors[0]))
+                channel = PieceChannel(socket.socket(fileno=descriptors.popleft()))
                 thread = threading.Thread(target=self._serve, args=(host, channel), name="raygrad-serve", daemon=True)
                 self._serving = [one for one in self._serving if one.is_alive()]
                 self._serving.append(thread)
@@ -123,7 +120,7 @@ class _Session:
     def _refused(self, code: str) -> None:
         self.tell(refused=code)
 
-    def _ended(self) -> None:
+    def _ended(self, _why: str) -> None:
         self.tell(ended=True)
         self._over.set()
 
