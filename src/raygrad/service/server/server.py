@@ -218,7 +218,9 @@ class Server:
                 return
             resumes = isinstance(first, Resume)
             host = self._resumed(first, party) if resumes else self._new_session(first, party)
-            self._addresses[host.identity.name] = address
+            with self._lock:
+                if host.identity.name in self._parties:  # it may have ended already
+                    self._addresses[host.identity.name] = address
             host.serve(connection, first)
         except ConnectionClosed:
             pass

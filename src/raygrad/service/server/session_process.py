@@ -216,7 +216,7 @@ class SessionProcess:
     ) -> Any:
         until = time.monotonic() + seconds
         if not self._asking.acquire(timeout=seconds):
-            raise _busy(seconds)
+            raise self._unanswered(seconds)
         try:
             self._number += 1
             line = json.dumps({"number": self._number, "what": what, "given": given or {}}).encode() + b"\n"
@@ -229,12 +229,18 @@ class SessionProcess:
                         self._answers.put(None)
                         break
             if answer is None or answer["number"] != self._number:
-                raise _busy(seconds)
+                raise self._unanswered(seconds)
         finally:
             self._asking.release()
         if "error" in answer:
             raise ServiceError(str(answer["error"]), str(answer.get("code", "process")))
         return answer.get("value")
+
+    def _unanswered(self, seconds: float) -> ServiceError:
+        how = self._process.end_within(0.0)
+        if how is not None:
+            return ServiceError(_said_of(how), "process")
+        return ServiceError(f"the process of the session did not answer within {seconds:g} s", "busy")
 
     def _read(self) -> None:
         """Take what the process says until it ends, and see that it does: the body of a thread."""
@@ -276,10 +282,6 @@ class SessionProcess:
             ending, self._ending = self._ending, True
         if not ending:
             threading.Thread(target=self.join, args=(STOP_SECONDS,), daemon=True).start()
-
-
-def _busy(seconds: float) -> ServiceError:
-    return ServiceError(f"the process of the session did not answer within {seconds:g} s", "busy")
 
 
 def _said_of(how: str) -> str:
