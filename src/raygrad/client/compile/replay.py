@@ -162,13 +162,14 @@ class Replay:
                     record.hold(index)
             needed = needed_records(records, next(_stamps))
             with looking_in_program_order(self._inputs.log, needed, code.ordered) as needed:
-                built = build(-1, needed, code.requests if needed else {}, unread=unread)
+                self._values_known = code.call_costs.values_known()
+                hints = code.call_costs.hints(needed)
+                built = build(-1, needed, code.requests if needed else {}, hints=hints, unread=unread)
         finally:
             for record, before in zip(records, held, strict=True):
                 record.live, record.live_others = before
         self._graph, self._encoded, self._key = built.submission.graph, built.submission.encoded, built.submission.key
         self._call_costs = code.call_costs
-        self._values_known: Any = None
         self.called = replayed_calls(needed)
         """By node of a user Function, what is known of the time of the call."""
         paths = built.submission.paths

@@ -16,6 +16,8 @@ from typing import Final
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError, ConnectionClosedOK
 from websockets.frames import Close
 
+from .connection import LEFT
+
 _HEAD: Final = struct.Struct("!BI")
 _MORE, _LAST, _TEXT, _CLOSE = range(4)
 """Kinds: a piece that others of its message follow, the last one, a text in the place of a message, and a close: two
@@ -134,5 +136,5 @@ def _together(first: bytes, others: Iterator[bytes | str]) -> Iterator[bytes]:
 
 
 def _closed(code: int, reason: str) -> ConnectionClosed:
-    kind = ConnectionClosedOK if code in (1000, 1001) else ConnectionClosedError
+    kind = ConnectionClosedOK if code in LEFT else ConnectionClosedError
     return kind(Close(code, reason), None)

@@ -41,7 +41,7 @@ _DIES_WITH_PARENT: Final = 1
 """PR_SET_PDEATHSIG."""
 
 
-class Lines:
+class LineReader:
     """Lines from a Unix socket, and the descriptors that came with them, which other programs do not inherit."""
 
     def __init__(self, received: socket.socket) -> None:
@@ -203,7 +203,7 @@ def serve_forks(descriptor: int, run: Callable[[socket.socket], None]) -> None:
         _reap(asked)
 
     signal.signal(signal.SIGCHLD, reap)
-    requests = Lines(asked)
+    requests = LineReader(asked)
     while (lines := requests.receive()) is not None:
         for line in lines:
             request: dict[str, Any] = json.loads(line)

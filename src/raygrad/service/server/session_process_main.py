@@ -21,7 +21,7 @@ from ..protocol.connection import MessageConnection
 from ..protocol.messages import ClientHello, Resume
 from ..protocol.named_code import NamedModules
 from ..protocol.piece_channel import PieceChannel
-from .fork_server import Lines, serve_forks
+from .fork_server import LineReader, serve_forks
 from .options import ServerOptions
 from .served_session import NOTED, log
 from .session_host import SessionHost, SessionIdentity, Watcher
@@ -62,7 +62,7 @@ class _Session:
             self._control.sendall(line)
 
     def _read(self) -> None:
-        asked = Lines(self._control)
+        asked = LineReader(self._control)
         while (lines := asked.receive()) is not None:
             for line in lines:
                 self._answer(json.loads(line), asked.descriptors)
@@ -101,7 +101,7 @@ class _Session:
 
     def _open(self, identity: list[Any], options: dict[str, Any], level: int, path: list[str]) -> None:
         sys.path[:] = path  # the server's, now
-        log.addHandler(_ToServer(self))
+        log.addHandler(_LogForwarder(self))
         log.propagate = False
         log.setLevel(level)
         options["allow"] = tuple(options["allow"])
@@ -136,7 +136,7 @@ class _Session:
             channel.free()
 
 
-class _ToServer(logging.Handler):
+class _LogForwarder(logging.Handler):
     """Has the server's process write what is logged here."""
 
     def __init__(self, session: _Session) -> None:
