@@ -588,12 +588,13 @@ class RayExecutor(Executor):
         if handled:
             time.sleep(min(pause, HANDLED_SECONDS))
         if waiting and looks:
-            self._last_poll = now
             try:
                 self._receive(waiting, pause)
             except self._ray.exceptions.RaySystemError:
                 if self._connection.alive:
                     raise
+            finally:
+                self._last_poll = time.monotonic()
         with self._lock:
             self._check_connection()
             if self._restarts:
@@ -629,7 +630,9 @@ class RayExecutor(Executor):
     def _receive(self, waiting: list[Any], pause: float) -> None:
         """Turn the answers that are here into reports, waiting for the first."""
         wait = self._ray.wait
-        ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
+        # Ray cuts its timeout off to whole milliseconds: of less than one the caller would ask again and again
+        timeout = (math.ceil(pause * 1000) + 0.5) / 1000 if pause else 0.0
+        ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=timeout)
         if pause and ready and len(waiting) - len(self._emits.asked) > 1:  # each wait costs a tenth of a millisecond
             ready, _ = wait(waiting, num_returns=len(waiting), timeout=0)
         for reference in ready:

@@ -298,9 +298,9 @@ class ServedSession:
 
     @property
     def _slice(self) -> float:
-        """For how long to poll before requests are looked for: one that comes then waits for at most half of the time
-        since the one before it."""
-        return min(max((time.monotonic() - self._requested) / 2, LEAST_SLICE), MOST_SLICE)
+        """For how long to poll before requests are looked for: one that comes then waits for at most as long as nothing
+        has come before, and of the slices there are few."""
+        return min(max(time.monotonic() - self._requested, LEAST_SLICE), MOST_SLICE)
 
     def _close(self) -> None:
         if self._driver is None:

@@ -15,7 +15,7 @@ import pytest
 
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.errors import ExecutionError, WorkerLost
+from raygrad.errors import ExecutionError, WaitTimeout, WorkerLost
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.executors.calls import KeptExternal, SuppliedExternal
@@ -181,6 +181,31 @@ def test_a_late_argument_does_not_hold_up_independent_calls(session: Any, graphs
     assert session.driver.read(quick, out).tolist() == [4.0] * 4
     assert not session.log.over(slow)
     session.wait(slow)
+
+
+def test_ray_which_takes_less_than_a_millisecond_for_none_is_asked_to_wait_for_whole_ones(
+    session: Any, graphs: Any, monkeypatch: pytest.MonkeyPatch
+):
+    name = session.learn(Sleeps)
+    g = graphs()
+    slow = g.call(name, 0, pin=0)
+    g.keep(slow)
+    session.wait(session.submit(g.graph(), np.zeros(4)))
+    run = session.submit(g.graph(), np.full(4, 0.5))
+    asked: list[float] = []
+    wait = session.executor._ray.wait
+
+    def counted(*args: Any, timeout: float, **options: Any) -> Any:
+        asked.append(timeout)
+        return wait(*args, timeout=timeout, **options)
+
+    monkeypatch.setattr(session.executor._ray, "wait", counted)
+    for part in (0.0004, 0.0029, 0.0087):
+        with pytest.raises(WaitTimeout):
+            session.driver.read(run, slow, deadline=time.monotonic() + part)
+    assert min(timeout for timeout in asked if timeout > 0) >= 0.001, "else it is asked again and again meanwhile"
+    monkeypatch.undo()
+    assert session.driver.read(run, slow)[0] == 1.5
 
 
 def test_calls_of_one_worker_that_depend_by_pins_keep_their_order(session: Any, graphs: Any):
