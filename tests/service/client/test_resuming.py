@@ -6,7 +6,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,38 @@ def test_a_service_that_was_started_anew_has_the_session_no_more() -> None:
                     (rg.tensor([1.0]) + 1).numpy()
                 assert time.monotonic() - began < 5
                 session.close(discard=True)
+
+
+def test_a_training_goes_on_from_its_journal_at_a_server_that_was_killed_and_started_anew(tmp_path: Path) -> None:
+    killed_at: list[float] = []
+
+    def train(url: str, journal: Path | None, kill: Callable[[], None] | None) -> tuple[list[int], bytes]:
+        """Return the steps that were made, and the parameter; `kill` is called in the sixth."""
+        weight = rg.tensor(np.linspace(0.0, 1.0, 500), requires_grad=True)
+        optimizer = rg.optim.Adam([weight], lr=0.1)
+        made: list[int] = []
+        with rg.Session(url, token="secret", allow_pickle=True, journal=journal) as session:
+            session.track(weight=weight, optimizer=optimizer)
+            for step in session.steps(10):
+                made.append(step)
+                if step == 5 and kill is not None:
+                    kill()
+                    killed_at.append(time.monotonic())
+                optimizer.zero_grad()
+                Counted.apply(weight, step).sin().sum().backward()
+                optimizer.step()
+        return made, weight.detach().numpy().tobytes()
+
+    journal = tmp_path / "journal"
+    with server_process(token="secret", allow_pickle=True) as (url, process):
+        undisturbed = train(url, None, None)[1]
+        with pytest.raises(ServiceError, match="journal"):
+            train(url, journal, process.kill)
+        assert time.monotonic() - killed_at[0] < 5
+        process.wait()
+    with server_process(token="secret", allow_pickle=True, port=int(url.rpartition(":")[2])) as (again, _):
+        assert again == url
+        assert train(url, journal, None) == (list(range(5, 10)), undisturbed)
 
 
 def test_a_session_is_kept_for_the_grace_and_no_longer() -> None:
