@@ -153,7 +153,7 @@ def test_a_lost_worker_that_held_contexts_is_a_clear_error(ray_started: Any) -> 
     with rg.Session("ray", workers=2, recovery_time=0.0, retries=0) as session:
         x = leaf()
         loss_of(x, DiesInBackward).backward()
-        with pytest.raises(WorkerLost, match="worker 1"):
+        with pytest.raises(WorkerLost, match=r"worker lost: worker [01] "):  # a vjp may have moved to the idle one
             x.grad.numpy()
         assert eventually(lambda: session.saved_bytes == 0)
         session.close(discard=True)
